@@ -1,0 +1,3 @@
+//! The loop that owns the state and the journal, and the traits of what it drives.
+
+pub mod runtime;

@@ -1,0 +1,2 @@
+//! Signalbox.
+fn main() {}
