@@ -1,5 +1,6 @@
 //! Signalbox: a host for decision engines.
 
+pub mod contract;
 pub mod host;
 pub mod journal;
 pub mod runtime;
