@@ -4,3 +4,4 @@ pub mod contract;
 pub mod host;
 pub mod journal;
 pub mod runtime;
+pub mod wire;
