@@ -74,7 +74,7 @@ impl Report {
                 "   {:<24} {:>9}  {}",
                 step.name,
                 seconds(step.took),
-                self.word(&step.outcome)
+                self.word(&step.outcome).lines().next().unwrap_or_default()
             );
         }
         let skipped = self

@@ -70,8 +70,8 @@ fn format(workspace: &Workspace) -> Outcome {
             "cargo fmt is not installed; `rustup component add rustfmt`".to_owned(),
         );
     }
-    command::run(&mut workspace.cargo(["fmt", "--all", "--check"]))
-        .map_err(|why| format!("{why}; `cargo fmt --all` writes it"))
+    command::run(&mut workspace.cargo(["fmt", "--all", "--check", "--", "-l"]))
+        .map_err(|_| "the files above are not formatted; `cargo fmt --all` writes them".to_owned())
         .into()
 }
 

@@ -1,0 +1,3 @@
+//! The promises of the project as tests: one binary, a module per promise.
+
+mod tidy;
