@@ -1,0 +1,1 @@
+//! Checks and repairs a journal that is not in use.
