@@ -141,8 +141,7 @@ fn paths(source: &Source, module: &[String]) -> Vec<(usize, String)> {
     }
     let mut from = 0;
     while let Some(place) = code[from..].find("super::").map(|place| place + from) {
-        let steps = code[place..]
-            .as_bytes()
+        let steps = code.as_bytes()[place..]
             .chunks(7)
             .take_while(|chunk| *chunk == b"super::")
             .count();
