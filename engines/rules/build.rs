@@ -16,6 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .include_imports(true)
         .open_file(SERVICE)?;
     tonic_prost_build::configure()
+        .generate_default_stubs(true)
         .server_mod_attribute(".", "#[cfg(test)]")
         .btree_map(".")
         .boxed(".signalbox.engine.v1.Signal.kind.event")
