@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use cel::common::ast::{EntryExpr, Expr};
+use cel::common::ast::{CallExpr, EntryExpr, Expr, LiteralValue};
 use cel::{Context, Env, IdedExpr, Program, Value};
 
 use crate::value::{Shape, Variables};
@@ -58,7 +58,7 @@ pub(crate) struct Expression {
 
 impl Expression {
     /// Compiles an expression over the variables of a shape.
-    pub(crate) fn compile(env: &Env, shape: &Shape, source: &str) -> Result<Self, String> {
+    pub(crate) fn compile(env: &Env, shape: &Shape<'_>, source: &str) -> Result<Self, String> {
         if source.trim().is_empty() {
             return Err("the expression is empty".to_owned());
         }
@@ -103,7 +103,7 @@ impl Expression {
 
 /// Walks an expression and notes unknown variables, fields and functions. `bound` holds the variables
 /// of the macros around it.
-fn check(node: &IdedExpr, shape: &Shape, bound: &mut Vec<String>, problems: &mut Vec<String>) {
+fn check(node: &IdedExpr, shape: &Shape<'_>, bound: &mut Vec<String>, problems: &mut Vec<String>) {
     match &node.expr {
         Expr::Unspecified | Expr::Literal(_) => {}
         Expr::Ident(name) => {
@@ -151,6 +151,11 @@ fn check(node: &IdedExpr, shape: &Shape, bound: &mut Vec<String>, problems: &mut
             if let Some(target) = call.target.as_ref().filter(|_| !qualified) {
                 check(target, shape, bound, problems);
             }
+            if let Some(rule) = fired_rule(call).filter(|rule| !shape.has_rule(rule)) {
+                problems.push(format!(
+                    "there is no rule `{rule}` in this file, so it never fires"
+                ));
+            }
             for arg in &call.args {
                 check(arg, shape, bound, problems);
             }
@@ -182,7 +187,7 @@ fn check(node: &IdedExpr, shape: &Shape, bound: &mut Vec<String>, problems: &mut
 
 fn check_entry(
     entry: &EntryExpr,
-    shape: &Shape,
+    shape: &Shape<'_>,
     bound: &mut Vec<String>,
     problems: &mut Vec<String>,
 ) {
@@ -192,6 +197,19 @@ fn check_entry(
             check(&entry.key, shape, bound, problems);
             check(&entry.value, shape, bound, problems);
         }
+    }
+}
+
+/// Returns the rule in `fired["rule"]`.
+fn fired_rule(call: &CallExpr) -> Option<&str> {
+    match (call.func_name.as_str(), call.args.as_slice()) {
+        ("_[_]", [map, key]) => match (&map.expr, &key.expr) {
+            (Expr::Ident(name), Expr::Literal(LiteralValue::String(rule))) if name == "fired" => {
+                Some(rule.inner())
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }
 

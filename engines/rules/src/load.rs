@@ -104,7 +104,12 @@ impl Loader {
         if spec.rules.is_empty() {
             self.mistake("there are no rules; write at least one below `rules`");
         }
-        let mut names = BTreeSet::new();
+        let names: BTreeSet<_> = spec
+            .rules
+            .iter()
+            .map(|rule| rule.name.value.clone())
+            .collect();
+        let mut taken = BTreeSet::new();
         let rules = spec
             .rules
             .iter()
@@ -114,10 +119,10 @@ impl Loader {
                 if !is_name(&rule.name.value) {
                     self.mistake("a name begins with a letter or digit, then has letters, digits, `.`, `_` and `-`, and at most 64 of them: keys are made from it");
                 }
-                if !names.insert(rule.name.value.as_str()) {
+                if !taken.insert(rule.name.value.as_str()) {
                     self.mistake("another rule has this name; keys are made from it, so give it one of its own");
                 }
-                self.rule(rule)
+                self.rule(rule, &names)
             })
             .collect();
         RuleSet {
@@ -127,9 +132,9 @@ impl Loader {
         }
     }
 
-    fn rule(&mut self, spec: &RuleSpec) -> Option<Rule> {
+    fn rule(&mut self, spec: &RuleSpec, names: &BTreeSet<String>) -> Option<Rule> {
         let before = self.mistakes.len();
-        let shape = Shape::of(spec.on);
+        let shape = Shape::of(spec.on, names);
         if spec.kinds.is_some() && spec.on != On::Event {
             self.mistake(format!(
                 "`kinds` is for rules on Event only; this one is on {}",
@@ -183,7 +188,7 @@ impl Loader {
         })
     }
 
-    fn cause(&mut self, spec: &RuleSpec, shape: &Shape) -> Cause {
+    fn cause(&mut self, spec: &RuleSpec, shape: &Shape<'_>) -> Cause {
         if spec.initiative {
             return Cause::Initiative;
         }
@@ -193,7 +198,7 @@ impl Loader {
         }
     }
 
-    fn step(&mut self, rule: &RuleSpec, step: &StepSpec, shape: &Shape) -> Option<Step> {
+    fn step(&mut self, rule: &RuleSpec, step: &StepSpec, shape: &Shape<'_>) -> Option<Step> {
         let reason = self.template(step.reason.as_ref(), "reason", shape);
         let StepSpec {
             command,
@@ -242,7 +247,7 @@ impl Loader {
         }
     }
 
-    fn command(&mut self, spec: &CommandSpec, shape: &Shape) -> Option<Action> {
+    fn command(&mut self, spec: &CommandSpec, shape: &Shape<'_>) -> Option<Action> {
         if !spec.op.value.contains('.') || spec.op.value.contains("${") {
             let problem = Err(format!(
                 "`{}` is no operation; write for instance run.pause",
@@ -268,7 +273,7 @@ impl Loader {
         })
     }
 
-    fn notify(&mut self, spec: &NotifySpec, shape: &Shape) -> Option<Action> {
+    fn notify(&mut self, spec: &NotifySpec, shape: &Shape<'_>) -> Option<Action> {
         let message = self.template(Some(&spec.message), "message", shape);
         let data = self.values(&spec.data, "data", shape);
         Some(Action::Notify {
@@ -282,7 +287,7 @@ impl Loader {
         &mut self,
         text: Option<&Spanned<String>>,
         field: &str,
-        shape: &Shape,
+        shape: &Shape<'_>,
     ) -> Option<Template> {
         let text = text?;
         let made = Template::compile(&self.env, shape, &text.value);
@@ -293,7 +298,7 @@ impl Loader {
         &mut self,
         values: &BTreeMap<String, serde_json::Value>,
         field: &str,
-        shape: &Shape,
+        shape: &Shape<'_>,
     ) -> BTreeMap<String, ValueTemplate> {
         let mut filled = BTreeMap::new();
         for (name, value) in values {

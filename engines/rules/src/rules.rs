@@ -16,7 +16,7 @@ use crate::proto as pb;
 use crate::proto::directive::Body;
 use crate::spec::{LevelSpec, On, VerdictSpec};
 use crate::template::{Template, ValueTemplate, fill_struct};
-use crate::value::{Seen, Variables};
+use crate::value::{Seen, Variables, fired};
 
 /// The rules of one file, checked and compiled.
 ///
@@ -51,7 +51,7 @@ use crate::value::{Seen, Variables};
 ///
 /// Conditions and the `${…}` in texts are CEL over `signal` {id, kind, timeMs}, one of `event`, `tick`,
 /// `review`, `started`, and `seen`: how often the rule has fired for this execution since the engine
-/// began. Field names are those of the contract's JSON form; every field is there, empty or null where
+/// began. `fired["other-rule"]` says the same of another rule, as it was before this signal. Field names are those of the contract's JSON form; every field is there, empty or null where
 /// the signal has none. The cause of a command is the signal, unless `initiative` or `cause` says
 /// otherwise. The first rule that answers a review decides; a review that none answers gets
 /// `NoOpinion` at once.
@@ -208,6 +208,12 @@ impl RuleSet {
         let Some(seen) = Seen::of(signal) else {
             return decision;
         };
+        let before = fired(
+            self.rules
+                .iter()
+                .enumerate()
+                .map(|(index, rule)| (rule.name.as_str(), memory.count(&seen.execution, index))),
+        );
         let mut answered = false;
         for (index, rule) in self.rules.iter().enumerate() {
             if rule.on != seen.on
@@ -215,12 +221,13 @@ impl RuleSet {
             {
                 continue;
             }
-            let fired = memory.count(&seen.execution, index);
-            if rule.limit.is_some_and(|limit| fired >= limit) {
+            let count = memory.count(&seen.execution, index);
+            if rule.limit.is_some_and(|limit| count >= limit) {
                 continue;
             }
             let mut variables = seen.variables.clone();
-            variables.push(("seen", Value::Int(i64::from(fired))));
+            variables.push(("seen", Value::Int(i64::from(count))));
+            variables.push(("fired", before.clone()));
             match self.apply(rule, &signal.id, &variables, answered) {
                 Ok(None) => {}
                 Ok(Some(directives)) => {

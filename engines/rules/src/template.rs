@@ -25,7 +25,7 @@ enum Part {
 
 impl Template {
     /// Compiles a text over the variables of a shape.
-    pub(crate) fn compile(env: &Env, shape: &Shape, source: &str) -> Result<Self, String> {
+    pub(crate) fn compile(env: &Env, shape: &Shape<'_>, source: &str) -> Result<Self, String> {
         let mut parts = Vec::new();
         let mut literal = String::new();
         let mut rest = source;
@@ -111,7 +111,7 @@ impl ValueTemplate {
     /// Compiles every text in a value.
     pub(crate) fn compile(
         env: &Env,
-        shape: &Shape,
+        shape: &Shape<'_>,
         source: &serde_json::Value,
     ) -> Result<Self, String> {
         use serde_json::Value as Json;

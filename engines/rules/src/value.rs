@@ -4,7 +4,7 @@
 //! does not carry is empty, a number that it does not carry is null, so a condition may name any field
 //! without asking for it first. Numbers count as integers wherever they are whole.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use cel::Value;
 use cel::objects::Key;
@@ -111,15 +111,16 @@ const STARTED: Node = Fields(&[
     ("session", Leaf),
 ]);
 
-/// The variables that a rule may name, with their fields.
+/// The variables that a rule may name, with their fields, and the rules that `fired` knows.
 #[derive(Debug)]
-pub(crate) struct Shape {
-    variables: [(&'static str, Node); 3],
+pub(crate) struct Shape<'a> {
+    variables: [(&'static str, Node); 4],
+    rules: &'a BTreeSet<String>,
 }
 
-impl Shape {
-    /// Returns the shape for rules on a kind of signal.
-    pub(crate) fn of(on: On) -> Self {
+impl<'a> Shape<'a> {
+    /// Returns the shape for rules on a kind of signal, in a file with these rules.
+    pub(crate) fn of(on: On, rules: &'a BTreeSet<String>) -> Self {
         let own = match on {
             On::Event => ("event", EVENT),
             On::Tick => ("tick", TICK),
@@ -127,13 +128,19 @@ impl Shape {
             On::Started => ("started", STARTED),
         };
         Self {
-            variables: [own, ("signal", SIGNAL), ("seen", Leaf)],
+            variables: [own, ("signal", SIGNAL), ("seen", Leaf), ("fired", Open)],
+            rules,
         }
     }
 
     /// Says whether there is a variable of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.variables.iter().any(|(n, _)| *n == name)
+    }
+
+    /// Says whether `fired` knows a rule of this name.
+    pub(crate) fn has_rule(&self, name: &str) -> bool {
+        self.rules.contains(name)
     }
 
     /// Lists the variables, for messages.
@@ -401,6 +408,12 @@ fn started(s: &pb::Started) -> Value {
     ])
 }
 
+/// Makes the variable `fired`: how often each rule has fired.
+pub(crate) fn fired<'a>(counts: impl Iterator<Item = (&'a str, u32)>) -> Value {
+    let counts: HashMap<Key, Value> = counts.map(|(rule, n)| (rule.into(), int(n))).collect();
+    counts.into()
+}
+
 fn map<const N: usize>(fields: [(&'static str, Value); N]) -> Value {
     HashMap::<Key, Value>::from(fields.map(|(name, value)| (Key::from(name), value))).into()
 }
@@ -528,7 +541,9 @@ mod tests {
             .unwrap();
             let mut variables = seen.variables;
             variables.push(("seen", Value::Int(0)));
-            let shape = Shape::of(on);
+            variables.push(("fired", fired(std::iter::empty())));
+            let rules = BTreeSet::new();
+            let shape = Shape::of(on, &rules);
             let mut paths = Vec::new();
             shape
                 .variables

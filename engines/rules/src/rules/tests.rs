@@ -373,7 +373,7 @@ fn every_mistake_is_named_with_its_line_and_rule() {
     for part in [
         "rules.yaml has",
         "line 4: rule one: when: in `event.statsu == \"FAILED\"`: `event` has no field `statsu`; it has actor",
-        "line 8: rule two: when: in `event.status == \"x\"`: there is no variable `event` here; there are tick, signal, seen",
+        "line 8: rule two: when: in `event.status == \"x\"`: there is no variable `event` here; there are tick, signal, seen, fired",
         "line 6: rule two: a command without an event behind it needs a `reason`",
         "line 11: rule two: another rule has this name",
         "line 13: rule two: when: `lower(event.node) ==` is no CEL expression",
@@ -506,4 +506,41 @@ fn deep_nesting_is_refused_and_brings_nothing_down() {
             rules.decide(&mut Memory::default(), &tick("t-1"));
         }
     }
+}
+
+#[test]
+fn a_rule_can_ask_how_often_another_fired_for_the_same_execution() {
+    let source = r#"
+rules:
+  - {name: busy, on: Event, when: event.attempt == 1, do: [{notify: {level: info, message: m}}]}
+  - {name: calm, on: Event, when: event.attempt == 2, do: [{notify: {level: info, message: m}}]}
+  - {name: guard, on: Review, when: 'fired["busy"] > fired["calm"]', do: [{verdict: deny}]}
+  - {name: else, on: Review, do: [{verdict: allow}]}
+"#;
+    let rules = rules(source);
+    let mut memory = Memory::default();
+    let verdict = |id: &str, memory: &mut Memory| {
+        let directives = decide(&rules, memory, &review(id, "run.stop", "execution:x1"));
+        match &directives[0].body {
+            Some(Body::ReviewVerdict(verdict)) => verdict.verdict(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(verdict("r-1", &mut memory), pb::Verdict::Allow);
+    decide(&rules, &mut memory, &failed("e-1", "x1", 1));
+    decide(&rules, &mut memory, &failed("e-2", "x2", 1));
+    assert_eq!(verdict("r-2", &mut memory), pb::Verdict::Deny);
+    decide(&rules, &mut memory, &failed("e-3", "x1", 2));
+    assert_eq!(verdict("r-3", &mut memory), pb::Verdict::Allow);
+    let error = refused(
+        "rules:\n  - {name: a, on: Review, when: 'fired[\"b\"] > 0', do: [{verdict: deny}]}\n",
+    );
+    assert!(error.contains("no rule `b`"), "{error}");
+}
+
+#[test]
+fn the_rules_that_the_demo_ships_are_accepted() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../src/demo/files/rules/report.yaml");
+    let rules = RuleSet::load(&path).unwrap();
+    assert!(!rules.rules.is_empty());
 }
