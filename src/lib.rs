@@ -1,6 +1,7 @@
 //! Signalbox: a host for decision engines.
 
 pub mod contract;
+pub mod core;
 pub mod host;
 pub mod journal;
 pub mod runtime;

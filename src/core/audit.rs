@@ -1,0 +1,77 @@
+//! Audit rows: who did what by which way, what came of it, and which check said no (C49).
+//!
+//! Rows are made here and stored and hash-linked by the journal. No decision reads them.
+
+use minicbor::{Decode, Encode};
+use serde::{Deserialize, Serialize};
+
+use crate::contract::time::HostTime;
+
+/// One row of the audit. Absent fields do not apply.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditEntry {
+    /// Host time.
+    #[n(0)]
+    pub time: HostTime,
+    /// Wall time, unix milliseconds.
+    #[n(1)]
+    pub wall_ms: u64,
+    /// `command`, `refusal`, `verdict`, `review`, `notify`, `save`, `credential`, `session`, `stale_exit`, `open`.
+    #[n(2)]
+    pub kind: String,
+    /// `ENGINE`, `OPERATOR` or `SYSTEM`.
+    #[n(3)]
+    pub channel: String,
+    /// `supervisor:<id>`, `KIND:<id>` or `SYSTEM`.
+    #[n(4)]
+    pub actor: String,
+    /// The operation, or what was saved.
+    #[n(5)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub op: Option<String>,
+    /// The target as expanded, or as sent where it was not.
+    #[n(6)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// The outcome for the target, or the refusal's code.
+    #[n(7)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+    /// The check that refused.
+    #[n(8)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
+    /// More: the outcome's detail, or the refusal's message.
+    #[n(9)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// The cause as sent.
+    #[n(10)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// The reason as given.
+    #[n(11)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The idempotency key.
+    #[n(12)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The place in the run's order, where a command was applied.
+    #[n(13)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<u64>,
+    /// The command came by a tick or at own initiative.
+    #[n(14)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub initiative: bool,
+    /// The deadline passed while the host was down.
+    #[n(15)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub host_down: bool,
+    /// How many equal refusals of one second the row stands for; absent: one.
+    #[n(16)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+}

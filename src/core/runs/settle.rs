@@ -1,0 +1,103 @@
+//! What follows from a change of a run, drawn at once: nodes below failures are skipped, nodes whose
+//! needs are satisfied become READY, and the run ends, stops or is paused.
+
+use crate::contract::id::{ExecutionId, NodeId};
+use crate::contract::status::{NodeStatus, RunStatus, Why};
+use crate::core::fault::{self, Fault};
+use crate::core::record::{By, Record};
+use crate::core::state::run::{Node, Run};
+use crate::core::turn::Turn;
+
+/// Draws every consequence for one run.
+pub(in crate::core) fn run(turn: &mut Turn, id: ExecutionId) {
+    let Some(run) = turn.state().durable().run(id).cloned() else { return };
+    if run.status.is_terminal() {
+        return;
+    }
+    if run.status != RunStatus::Stopping {
+        skip_below_failures(turn, &run);
+        wake_ready(turn, id);
+    }
+    end_or_pause(turn, id);
+}
+
+fn skip_below_failures(turn: &mut Turn, run: &Run) {
+    let Some(plan) = &run.plan else { return };
+    let mut blocked: Vec<bool> = run.nodes.iter().map(Node::blocks).collect();
+    let mut again = true;
+    while again {
+        again = false;
+        for (i, node) in run.nodes.iter().enumerate() {
+            let below = node.status == NodeStatus::Pending && !blocked[i] && plan.needs[i].iter().any(|n| blocked[*n]);
+            if below {
+                blocked[i] = true;
+                again = true;
+                set_node(turn, run.id, &plan.ids[i], NodeStatus::Skipped, Some(Why::Upstream), None);
+            }
+        }
+    }
+}
+
+fn wake_ready(turn: &mut Turn, id: ExecutionId) {
+    let Some(run) = turn.state().durable().run(id).cloned() else { return };
+    let Some(plan) = &run.plan else { return };
+    let satisfied = |n: &usize| {
+        let node = &run.nodes[*n];
+        node.satisfies() || fault::on(Fault::UpstreamSkipSatisfies) && node.status == NodeStatus::Skipped
+    };
+    for (i, node) in run.nodes.iter().enumerate() {
+        if node.status == NodeStatus::Pending && plan.needs[i].iter().all(satisfied) {
+            set_node(turn, id, &plan.ids[i], NodeStatus::Ready, None, None);
+        }
+    }
+}
+
+fn end_or_pause(turn: &mut Turn, id: ExecutionId) {
+    let Some(run) = turn.state().durable().run(id) else { return };
+    if run.has_running() {
+        return;
+    }
+    let startable = run.nodes.iter().any(|n| matches!(n.status, NodeStatus::Pending | NodeStatus::Ready));
+    let to = match run.status {
+        RunStatus::Stopping => RunStatus::Stopped,
+        _ if !startable && run.nodes.iter().all(Node::satisfies) => RunStatus::Succeeded,
+        _ if !startable => RunStatus::Failed,
+        RunStatus::Pausing => RunStatus::Paused,
+        _ => return,
+    };
+    set_run(turn, id, to, None);
+}
+
+/// Changes a run's status.
+pub(super) fn set_run(turn: &mut Turn, id: ExecutionId, to: RunStatus, by: Option<By>) {
+    let Some(run) = turn.state().durable().run(id) else { return };
+    let record = Record::RunStatus { run: id, workflow: run.workflow.clone(), from: run.status, to, by };
+    turn.emit(record);
+}
+
+/// Changes a node's status where no attempt and no deadline is in play. READY counts the next attempt.
+pub(super) fn set_node(
+    turn: &mut Turn,
+    id: ExecutionId,
+    node: &NodeId,
+    to: NodeStatus,
+    why: Option<Why>,
+    by: Option<By>,
+) {
+    let Some(run) = turn.state().durable().run(id) else { return };
+    let Some(found) = run.node(node) else { return };
+    let record = Record::NodeStatus {
+        run: id,
+        workflow: run.workflow.clone(),
+        node: node.clone(),
+        from: found.status,
+        to,
+        attempt: found.attempt + u32::from(to == NodeStatus::Ready),
+        why,
+        end: None,
+        deadline: None,
+        retry_in: None,
+        by,
+    };
+    turn.emit(record);
+}
