@@ -283,6 +283,11 @@ mod tests {
         let supervisor: SupervisorDef =
             serde_saphyr::from_str(&text("supervisors/report.yaml")).unwrap();
         assert_eq!(supervisor.problems(), []);
+        let rules = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/src/demo/files/rules/report.yaml"
+        );
+        signalbox_engine_rules::RuleSet::load(std::path::Path::new(rules)).unwrap();
         assert_eq!(supervisor.owns.len(), 1);
         assert_eq!(
             supervisor.owns[0].to_string(),
