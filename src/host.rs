@@ -1,3 +1,13 @@
-//! The loop that owns the state and the journal, and the traits of what it drives.
+//! The host: the loop that owns the state and the journal, and the traits of what it drives.
+//!
+//! One thread decides and commits: it takes what the inbox holds, decides each input, writes all
+//! records as one batch, and only then lets replies, messages to sessions and effects go. While it
+//! syncs, the next batch fills in the inbox.
 
+pub mod credentials;
+pub mod handle;
+pub mod mailbox;
 pub mod runtime;
+pub mod time;
+
+pub use handle::{HostHandle, Started, View};
