@@ -1,5 +1,6 @@
 //! Signalbox: a host for decision engines.
 
+pub mod clock;
 pub mod contract;
 pub mod core;
 pub mod host;

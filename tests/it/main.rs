@@ -3,4 +3,6 @@
 //! Each module stands under `#[cfg(test)]`, always true here, so that the lints know its helpers for tests too.
 
 #[cfg(test)]
+mod shim;
+#[cfg(test)]
 mod tidy;

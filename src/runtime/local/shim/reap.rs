@@ -1,0 +1,111 @@
+//! Reaps and, when told to, kills the processes that a shim has adopted.
+
+use std::io;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, waitid, waitpid};
+
+use super::super::process;
+
+/// How long killed processes may take to end, in milliseconds. Longer only where the kernel holds them.
+const SWEEP_MS: u64 = 2000;
+
+/// Makes the shim the parent of what its program leaves behind, and reaps that as it ends, until the
+/// program itself has ended. Where a thread cannot be had they are reaped at the shim's end instead.
+pub(super) fn adopt(leader: Pid) -> io::Result<()> {
+    std::thread::Builder::new()
+        .name("reaper".to_owned())
+        .stack_size(64 * 1024)
+        .spawn(move || reap_until(leader))
+        .map(drop)
+}
+
+fn reap_until(leader: Pid) {
+    let peek = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    // Any error means that there is no child at all.
+    while waitid(WaitId::All, peek).is_ok() {
+        let leader_ended = !matches!(
+            waitid(WaitId::Pid(leader), peek | WaitIdOptions::NOHANG),
+            Ok(None)
+        );
+        // Without progress this would be a busy loop; what is left is reaped at the end.
+        if leader_ended || reap_all_but(leader) == 0 {
+            return;
+        }
+    }
+}
+
+fn reap_all_but(leader: Pid) -> usize {
+    let children = process::own_children().unwrap_or_default();
+    children
+        .into_iter()
+        .filter_map(Pid::from_raw)
+        .filter(|pid| *pid != leader)
+        .filter(|pid| matches!(waitpid(Some(*pid), WaitOptions::NOHANG), Ok(Some(_))))
+        .count()
+}
+
+/// Kills every process that the shim has adopted, and what these leave behind in turn, until none is left.
+/// The program itself must have been reaped.
+pub(super) fn sweep() -> io::Result<()> {
+    let deadline = crate::clock::monotonic_ms() + SWEEP_MS;
+    loop {
+        let children = process::own_children()?;
+        if children.is_empty() {
+            return Ok(());
+        }
+        let mut refused = Ok(());
+        let mut progress = false;
+        let marks: Vec<_> = children
+            .into_iter()
+            .filter_map(|pid| process::stat(pid).ok())
+            .collect();
+        for child in &marks {
+            match process::kill(child.mark) {
+                Ok(_) => {}
+                Err(error) => refused = Err(error),
+            }
+        }
+        for child in &marks {
+            if let Some(fd) = process::open(child.mark)? {
+                let left = deadline.saturating_sub(crate::clock::monotonic_ms());
+                progress |= wait_readable(&fd, left)?;
+            }
+            if let Some(pid) = Pid::from_raw(child.mark.pid) {
+                progress |= matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(Some(_)));
+            }
+        }
+        refused?;
+        if !progress && crate::clock::monotonic_ms() >= deadline {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "killed processes do not end; see their state D in ps",
+            ));
+        }
+    }
+}
+
+fn wait_readable(fd: &std::os::fd::OwnedFd, ms: u64) -> io::Result<bool> {
+    let timeout = Timespec {
+        tv_sec: i64::try_from(ms / 1000).unwrap_or(i64::MAX),
+        tv_nsec: i64::try_from(ms % 1000).unwrap_or(0) * 1_000_000,
+    };
+    match poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&timeout)) {
+        Ok(n) => Ok(n > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Signals the program's group. The program must not have been reaped: its number keeps the group's.
+pub(super) fn signal_group(leader: Pid, signal: Signal) -> io::Result<()> {
+    match rustix::process::kill_process_group(leader, signal) {
+        // A group of zombies takes no signal.
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        // One member that may not be signalled hides whether the others were: make sure of the leader.
+        Err(errno) => match kill_process(leader, signal) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(_) => Err(errno.into()),
+        },
+    }
+}
