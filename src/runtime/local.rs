@@ -85,7 +85,9 @@ pub enum Error {
     #[error("data directory {0:?} is not UTF-8: choose another name")]
     NotUtf8(PathBuf),
     /// The system lacks what the runtime waits with.
-    #[error("processes cannot be watched: Linux 5.3 or newer with /proc is needed, and free file descriptors")]
+    #[error(
+        "processes cannot be watched: Linux 5.3 or newer with /proc is needed, and free file descriptors"
+    )]
     System(#[source] io::Error),
 }
 

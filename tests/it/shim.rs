@@ -102,7 +102,15 @@ impl Bed {
 
     fn log(&self, start: &StartAttempt, stream: Stream) -> LogTail {
         let id = &start.id;
-        read_log(self.dir.path(), &id.execution, &id.node, id.attempt, stream, u64::MAX).expect("a log")
+        read_log(
+            self.dir.path(),
+            &id.execution,
+            &id.node,
+            id.attempt,
+            stream,
+            u64::MAX,
+        )
+        .expect("a log")
     }
 
     fn stdout(&self, start: &StartAttempt) -> String {
@@ -111,7 +119,12 @@ impl Bed {
 
     fn attempt_dir(&self, start: &StartAttempt) -> PathBuf {
         let id = &start.id;
-        self.dir.path().join("runs").join(&id.execution).join(&id.node).join(id.attempt.to_string())
+        self.dir
+            .path()
+            .join("runs")
+            .join(&id.execution)
+            .join(&id.node)
+            .join(id.attempt.to_string())
     }
 
     fn shim_pid(&self, start: &StartAttempt) -> i32 {
@@ -158,12 +171,23 @@ fn sh(name: &str, script: &str) -> StartAttempt {
 
 /// Waits until the other side of a FIFO says a line.
 fn said(fifo: &Path) -> String {
-    std::fs::read_to_string(fifo).expect("the fifo").trim().to_owned()
+    let path = fifo.to_owned();
+    let text = in_time(move || std::fs::read_to_string(path)).expect("the fifo");
+    text.trim().to_owned()
 }
 
 /// Lets whoever waits on this FIFO go on.
 fn let_go(fifo: &Path) {
-    std::fs::write(fifo, b"go\n").expect("somebody waits");
+    let path = fifo.to_owned();
+    in_time(move || std::fs::write(path, b"go\n")).expect("the fifo");
+}
+
+/// Opening a FIFO waits for the other side, which must not be for ever.
+fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (say, hear) = mpsc::channel();
+    std::thread::spawn(move || say.send(work()));
+    hear.recv_timeout(PATIENCE)
+        .expect("somebody on the other side")
 }
 
 /// The state letter of a process, or none when it is gone.
@@ -184,7 +208,10 @@ fn gone(pid: i32) {
     let Ok(fd) = pidfd_open(Pid::from_raw(pid).expect("a pid"), PidfdFlags::empty()) else {
         return;
     };
-    let patience = Timespec { tv_sec: 30, tv_nsec: 0 };
+    let patience = Timespec {
+        tv_sec: 30,
+        tv_nsec: 0,
+    };
     let n = poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&patience)).expect("polls");
     assert_eq!(n, 1, "process {pid} goes on");
 }

@@ -156,7 +156,19 @@ mod tests {
         for good in ["x1", "build.compile", "a", "A-b_c.9", &"a".repeat(64)] {
             assert!(is_id(good), "{good}");
         }
-        for bad in ["", ".", "..", ".a", "a/b", "../x", "a~b", "ä", "a b", "a\0", &"a".repeat(65)] {
+        for bad in [
+            "",
+            ".",
+            "..",
+            ".a",
+            "a/b",
+            "../x",
+            "a~b",
+            "ä",
+            "a b",
+            "a\0",
+            &"a".repeat(65),
+        ] {
             assert!(!is_id(bad), "{bad}");
         }
     }

@@ -156,7 +156,11 @@ impl BoundedLog {
             self.count.dropped += bytes.len() as u64;
             return Ok(bytes.len());
         }
-        if self.tail.as_ref().is_none_or(|(_, len)| *len >= self.turn_at) {
+        if self
+            .tail
+            .as_ref()
+            .is_none_or(|(_, len)| *len >= self.turn_at)
+        {
             self.turn()?;
         }
         let Some((file, len)) = &mut self.tail else {
@@ -215,7 +219,9 @@ pub enum ReadError {
     #[error("{0}")]
     BadId(String),
     /// The attempt has no directory.
-    #[error("attempt {attempt} of node {node} of execution {execution} has no log: check the numbers, or wait until it has started")]
+    #[error(
+        "attempt {attempt} of node {node} of execution {execution} has no log: check the numbers, or wait until it has started"
+    )]
     NoLog {
         /// The execution's id.
         execution: String,
@@ -266,8 +272,7 @@ pub fn read_log(
 }
 
 fn read_stat(dir: &Path, stream: Stream) -> io::Result<Count> {
-    let stat = super::files::read::<LogStat>(&dir.join(LOGSTAT))?
-        .ok_or(io::ErrorKind::NotFound)?;
+    let stat = super::files::read::<LogStat>(&dir.join(LOGSTAT))?.ok_or(io::ErrorKind::NotFound)?;
     Ok(match stream {
         Stream::Stdout => stat.stdout,
         Stream::Stderr => stat.stderr,
@@ -344,7 +349,10 @@ mod tests {
         let (dir, count) = written(100, &[b"hello ", b"world"]);
         let tail = read_tail(dir.path(), Stream::Stdout, 1000).expect("reads");
         assert_eq!(tail.bytes, b"hello world");
-        assert_eq!((count.kept, count.dropped, tail.total, tail.gap_at), (11, 0, 11, None));
+        assert_eq!(
+            (count.kept, count.dropped, tail.total, tail.gap_at),
+            (11, 0, 11, None)
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
@@ -34,8 +35,12 @@ pub(super) struct Stat {
 /// The process does not exist (any more), or /proc cannot be read.
 pub(super) fn stat(pid: i32) -> io::Result<Stat> {
     let text = fs::read(format!("/proc/{pid}/stat"))?;
-    parse_stat(pid, &String::from_utf8_lossy(&text))
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unknown form of /proc/<pid>/stat"))
+    parse_stat(pid, &String::from_utf8_lossy(&text)).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "unknown form of /proc/<pid>/stat",
+        )
+    })
 }
 
 /// The command name may hold spaces and brackets, so the fields are counted from the last bracket on.
@@ -75,7 +80,10 @@ pub(super) fn own_children() -> io::Result<Vec<i32>> {
     let mut children = Vec::new();
     for thread in numbers_in("/proc/self/task")? {
         match fs::read_to_string(format!("/proc/self/task/{thread}/children")) {
-            Ok(text) => children.extend(text.split_ascii_whitespace().filter_map(|p| p.parse::<i32>().ok())),
+            Ok(text) => children.extend(
+                text.split_ascii_whitespace()
+                    .filter_map(|p| p.parse::<i32>().ok()),
+            ),
             // Kernels may be built without this file.
             Err(_) => {
                 return Ok(all()?
@@ -134,6 +142,22 @@ pub(super) fn kill(mark: Mark) -> io::Result<bool> {
     }
 }
 
+/// Waits for the end of a process, at most this many milliseconds; tells whether it has ended.
+///
+/// # Errors
+/// The kernel cannot wait.
+pub(super) fn ended_within(process: &OwnedFd, ms: u64) -> io::Result<bool> {
+    let timeout = Timespec {
+        tv_sec: i64::try_from(ms / 1000).unwrap_or(i64::MAX),
+        tv_nsec: i64::try_from(ms % 1000).unwrap_or(0) * 1_000_000,
+    };
+    match poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&timeout)) {
+        Ok(n) => Ok(n > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
 /// Lists the entries of a directory whose names are numbers.
 fn numbers_in(dir: &str) -> io::Result<Vec<i32>> {
     let mut numbers = Vec::new();
@@ -153,7 +177,10 @@ mod tests {
     fn a_command_name_with_brackets_does_not_shift_the_fields() {
         let text = "7 (a) b) S 1 7 5 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 4711 1 2";
         let stat = parse_stat(7, text).expect("parses");
-        assert_eq!((stat.parent, stat.group, stat.session, stat.mark.start), (1, 7, 5, 4711));
+        assert_eq!(
+            (stat.parent, stat.group, stat.session, stat.mark.start),
+            (1, 7, 5, 4711)
+        );
         assert!(!stat.zombie);
     }
 
@@ -162,7 +189,10 @@ mod tests {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         let mine = stat(pid).expect("own stat").mark;
         assert!(open(mine).expect("opens").is_some());
-        let other = Mark { start: mine.start + 1, ..mine };
+        let other = Mark {
+            start: mine.start + 1,
+            ..mine
+        };
         assert!(open(other).expect("answers").is_none());
         assert!(!kill(other).expect("answers"));
     }

@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 use super::files::{self, Ending, ExitFile, Hello, Spec, VERSION};
 use super::layout;
-use claim::{Claim, Claimed};
+use claim::Claim;
 
 /// More than any system lets a program have as arguments and environment.
 const MAX_SPEC_BYTES: u64 = 64 * 1024 * 1024;
@@ -52,9 +52,13 @@ pub fn main(dir: &Path) -> ExitCode {
 enum Error {
     #[error("the shim got no usable spec ({0}): it is started by the host, not by hand")]
     Spec(String),
-    #[error("the attempt's directory {dir} could not be made ({source}): check space, mode and owner of the data directory")]
+    #[error(
+        "the attempt's directory {dir} could not be made ({source}): check space, mode and owner of the data directory"
+    )]
     Claim { dir: String, source: io::Error },
-    #[error("the end of the attempt could not be written to {dir} ({source}): check space on the disk")]
+    #[error(
+        "the end of the attempt could not be written to {dir} ({source}): check space on the disk"
+    )]
     Exit { dir: String, source: io::Error },
 }
 
@@ -69,12 +73,9 @@ fn run(dir: &Path) -> Result<(), Error> {
             dir: dir.display().to_string(),
             source,
         })?;
-    let mut claim = match claimed {
-        Claimed::Mine(claim) => claim,
-        Claimed::Taken => {
-            hello(&Hello::Taken);
-            return Ok(());
-        }
+    let Some(mut claim) = claimed else {
+        hello(&Hello::Taken);
+        return Ok(());
     };
     let ending = match child::spawn(&spec) {
         Ok(child) => {
@@ -107,7 +108,8 @@ fn read_spec() -> Result<Spec, Error> {
         .take(MAX_SPEC_BYTES)
         .read_to_end(&mut bytes)
         .map_err(|error| Error::Spec(error.to_string()))?;
-    let spec: Spec = serde_json::from_slice(&bytes).map_err(|error| Error::Spec(error.to_string()))?;
+    let spec: Spec =
+        serde_json::from_slice(&bytes).map_err(|error| Error::Spec(error.to_string()))?;
     if spec.v != VERSION {
         return Err(Error::Spec(format!("version {} is not {VERSION}", spec.v)));
     }

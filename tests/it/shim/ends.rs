@@ -74,7 +74,10 @@ fn names_that_would_leave_the_data_directory_are_refused() {
 #[test]
 fn a_host_program_that_is_no_shim_is_reported_not_waited_for() {
     let mut bed = Bed::new();
-    for (program, words) in [("/no/such/signalbox", "could not be started"), ("/bin/false", "code 1")] {
+    for (program, words) in [
+        ("/no/such/signalbox", "could not be started"),
+        ("/bin/false", "code 1"),
+    ] {
         bed.host_ends();
         bed.program = program.into();
         bed.host_begins();
@@ -98,7 +101,10 @@ fn a_program_sees_the_allowed_and_declared_variables_and_its_own_name_and_no_oth
         .collect();
     let allowed = ["PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "DECLARED"];
     for name in seen.keys() {
-        assert!(allowed.contains(name) || name.starts_with("SIGNALBOX_"), "{name}");
+        assert!(
+            allowed.contains(name) || name.starts_with("SIGNALBOX_"),
+            "{name}"
+        );
     }
     assert_eq!(seen.get("DECLARED"), Some(&"two words"));
     assert_eq!(seen.get("LANG"), Some(&"declared-wins"));
@@ -113,7 +119,10 @@ fn a_program_sees_the_allowed_and_declared_variables_and_its_own_name_and_no_oth
 fn values_of_variables_are_in_no_file_argument_or_environment_of_the_shim() {
     let bed = Bed::new();
     let (ready, go) = (bed.fifo("ready"), bed.fifo("go"));
-    let mut attempt = sh("secret", &format!("echo on >{}; read x <{}", ready.display(), go.display()));
+    let mut attempt = sh(
+        "secret",
+        &format!("echo on >{}; read x <{}", ready.display(), go.display()),
+    );
     attempt.env.insert("TOKEN".into(), "hunter2-canary".into());
     bed.start(&attempt);
     bed.started(&attempt);
@@ -131,7 +140,11 @@ fn values_of_variables_are_in_no_file_argument_or_environment_of_the_shim() {
             continue;
         }
         let text = std::fs::read(&path).expect("readable");
-        assert!(!String::from_utf8_lossy(&text).contains("canary"), "{}", path.display());
+        assert!(
+            !String::from_utf8_lossy(&text).contains("canary"),
+            "{}",
+            path.display()
+        );
     }
 }
 

@@ -16,7 +16,10 @@ fn entry(bed: &Bed, code: i32) -> (StartAttempt, PathBuf, PathBuf, PathBuf) {
 }
 
 fn lines(path: &Path) -> usize {
-    std::fs::read_to_string(path).expect("a ledger").lines().count()
+    std::fs::read_to_string(path)
+        .expect("a ledger")
+        .lines()
+        .count()
 }
 
 /// A30: whatever is started again, the ledger has one line for the attempt.
@@ -51,7 +54,10 @@ fn a30_shims_that_race_for_an_attempt_run_its_program_once() {
     let mut bed = Bed::new();
     let ledger = bed.dir.path().join("ledger");
     for round in 0..10 {
-        let attempt = sh(&format!("race{round}"), &format!("echo {round} >>{}", ledger.display()));
+        let attempt = sh(
+            &format!("race{round}"),
+            &format!("echo {round} >>{}", ledger.display()),
+        );
         bed.start(&attempt);
         let first = bed.running.take().expect("a host");
         bed.host_begins();
@@ -125,7 +131,10 @@ fn an_attempt_whose_shim_is_killed_is_lost_and_its_processes_are_ended() {
     let attempt = sh("orphan", &script);
     bed.start(&attempt);
     bed.started(&attempt);
-    let pids: Vec<i32> = said(&ready).split(' ').map(|p| p.parse().expect("a pid")).collect();
+    let pids: Vec<i32> = said(&ready)
+        .split(' ')
+        .map(|p| p.parse().expect("a pid"))
+        .collect();
     kill9(bed.shim_pid(&attempt));
     expect_lost(&bed, &attempt);
     assert_eq!(pids.len(), 2);
@@ -138,10 +147,16 @@ fn an_attempt_whose_shim_is_killed_is_lost_and_its_processes_are_ended() {
 fn an_attempt_whose_shim_died_while_nobody_watched_is_lost_and_its_processes_are_ended() {
     let mut bed = Bed::new();
     let ready = bed.fifo("ready");
-    let attempt = sh("orphan", &format!("sleep 1000 & echo $! $$ >{}; wait", ready.display()));
+    let attempt = sh(
+        "orphan",
+        &format!("sleep 1000 & echo $! $$ >{}; wait", ready.display()),
+    );
     bed.start(&attempt);
     bed.started(&attempt);
-    let pids: Vec<i32> = said(&ready).split(' ').map(|p| p.parse().expect("a pid")).collect();
+    let pids: Vec<i32> = said(&ready)
+        .split(' ')
+        .map(|p| p.parse().expect("a pid"))
+        .collect();
     bed.host_ends();
     let shim = bed.shim_pid(&attempt);
     kill9(shim);
@@ -162,7 +177,10 @@ fn a_number_that_now_means_a_stranger_is_never_signalled() {
     let attempt = sh("reused", "exit 0");
     assert_eq!(bed.run(&attempt), Exit::Code(0));
     bed.host_ends();
-    let mut stranger = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep");
+    let mut stranger = std::process::Command::new("sleep")
+        .arg("1000")
+        .spawn()
+        .expect("sleep");
     // As if shim and program had died without a word, and their numbers had been given away.
     let dir = bed.attempt_dir(&attempt);
     std::fs::remove_file(dir.join("exit")).expect("an exit");
@@ -170,12 +188,18 @@ fn a_number_that_now_means_a_stranger_is_never_signalled() {
         let text = std::fs::read_to_string(dir.join(file)).expect("a record");
         let mut value: serde_json::Value = serde_json::from_str(&text).expect("json");
         value[field]["pid"] = stranger.id().into();
+        // Start times are told in hundredths of a second, and this all happens within one.
+        let start = value[field]["start"].as_u64().expect("a start time");
+        value[field]["start"] = (start - 1).into();
         std::fs::write(dir.join(file), value.to_string()).expect("writes");
     }
     bed.host_begins();
     bed.runtime().recover(vec![attempt.clone()]);
     expect_lost(&bed, &attempt);
-    assert!(stranger.try_wait().expect("waits").is_none(), "the stranger lives");
+    assert!(
+        stranger.try_wait().expect("waits").is_none(),
+        "the stranger lives"
+    );
     stranger.kill().expect("kills");
     stranger.wait().expect("waits");
 }

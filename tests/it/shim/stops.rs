@@ -5,7 +5,10 @@ use super::*;
 /// A program that ignores SIGTERM and says so.
 fn stubborn(bed: &Bed, name: &str) -> (StartAttempt, PathBuf) {
     let ready = bed.fifo(&format!("{name}.ready"));
-    let script = format!("trap '' TERM; echo on >{}; while :; do sleep 1000; done", ready.display());
+    let script = format!(
+        "trap '' TERM; echo on >{}; while :; do sleep 1000; done",
+        ready.display()
+    );
     (sh(name, &script), ready)
 }
 
@@ -89,7 +92,10 @@ fn a_stop_after_the_end_touches_nobody() {
 /// Processes that a script has started and named, one line each, last its own.
 fn helpers(bed: &Bed, script: &str, signal: StopSignal) -> (Exit, Vec<i32>) {
     let ready = bed.fifo("ready");
-    let attempt = sh("family", &script.replace("READY", &ready.display().to_string()));
+    let attempt = sh(
+        "family",
+        &script.replace("READY", &ready.display().to_string()),
+    );
     bed.start(&attempt);
     bed.started(&attempt);
     let pids = said(&ready)
@@ -140,7 +146,10 @@ fn a_helper_in_a_session_of_its_own_is_stopped_too() {
 fn a50_a_node_whose_leader_is_killed_is_over_at_once_though_a_helper_lives() {
     let bed = Bed::new();
     let ready = bed.fifo("ready");
-    let attempt = sh("led", &format!("sleep 1000 & echo $! >{}; wait", ready.display()));
+    let attempt = sh(
+        "led",
+        &format!("sleep 1000 & echo $! >{}; wait", ready.display()),
+    );
     bed.start(&attempt);
     bed.started(&attempt);
     let helper: i32 = said(&ready).parse().expect("a pid");
@@ -159,7 +168,11 @@ fn a51_short_attempts_leave_no_zombie() {
     let ready = bed.fifo("ready");
     let attempts: Vec<StartAttempt> = (0..200)
         .map(|n| {
-            let script = if n % 4 == 0 { "(sleep 0.01 &) ; exit 0" } else { "exit 0" };
+            let script = if n % 4 == 0 {
+                "(sleep 0.01 &) ; exit 0"
+            } else {
+                "exit 0"
+            };
             sh(&format!("n{n}"), script)
         })
         .collect();
@@ -175,21 +188,32 @@ fn a51_short_attempts_leave_no_zombie() {
         }
     }
     // Also below a shim that runs on: its orphans are reaped as they end.
-    let script = format!("for i in 1 2 3 4 5; do (true &); done; echo on >{}; sleep 1000", ready.display());
+    let script = format!(
+        "for i in 1 2 3 4 5; do (true &); done; echo on >{}; sleep 1000",
+        ready.display()
+    );
     let long = sh("long", &script);
     bed.start(&long);
     bed.started(&long);
     said(&ready);
-    let shims: Vec<i32> = attempts.iter().map(|attempt| bed.shim_pid(attempt)).collect();
+    let shims: Vec<i32> = attempts
+        .iter()
+        .map(|attempt| bed.shim_pid(attempt))
+        .collect();
     let me = i32::try_from(std::process::id()).expect("a pid");
     for pid in shims {
         if let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/stat")) {
             let rest = text.rsplit_once(')').expect("a stat").1;
             let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-            assert!(fields[0] != "Z" || fields[1] != me.to_string(), "shim {pid} is a zombie");
+            assert!(
+                fields[0] != "Z" || fields[1] != me.to_string(),
+                "shim {pid} is a zombie"
+            );
         }
     }
-    let live = std::fs::read_dir(bed.dir.path().join("live")).expect("a directory").count();
+    let live = std::fs::read_dir(bed.dir.path().join("live"))
+        .expect("a directory")
+        .count();
     assert_eq!(live, 1, "only the long one is listed");
     bed.stop(&long, StopSignal::Kill);
     assert_eq!(bed.exit(&long), Exit::Signal(9));

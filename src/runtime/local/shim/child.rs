@@ -34,13 +34,19 @@ pub(super) fn spawn(spec: &Spec) -> Result<Child, String> {
     };
     if spec.make_cwd {
         layout::make_dirs(&spec.cwd).map_err(|error| {
-            format!("working directory {} could not be made: {error}; check space, mode and owner", spec.cwd.display())
+            format!(
+                "working directory {} could not be made: {error}; check space, mode and owner",
+                spec.cwd.display()
+            )
         })?;
     }
     match fs::metadata(&spec.cwd) {
         Ok(meta) if meta.is_dir() => {}
         Ok(_) => {
-            return Err(format!("working directory {} is no directory; correct the node's `cwd`", spec.cwd.display()));
+            return Err(format!(
+                "working directory {} is no directory; correct the node's `cwd`",
+                spec.cwd.display()
+            ));
         }
         Err(error) => {
             return Err(format!(
@@ -104,7 +110,11 @@ fn find(name: &str, spec: &Spec) -> Result<PathBuf, String> {
         not_executable.get_or_insert(candidate);
     }
     match not_executable {
-        Some(file) => Err(refused(name, &file, &io::ErrorKind::PermissionDenied.into())),
+        Some(file) => Err(refused(
+            name,
+            &file,
+            &io::ErrorKind::PermissionDenied.into(),
+        )),
         None => Err(format!(
             "program `{name}` was not found in PATH={path}; install it, correct PATH, or give its full path in the node's `run`"
         )),
@@ -121,11 +131,18 @@ fn refused(name: &str, program: &Path, error: &io::Error) -> String {
             "the interpreter in its first line, or its loader, does not exist: install that"
         }
         io::ErrorKind::NotFound => "install it or correct the path in the node's `run`",
-        io::ErrorKind::PermissionDenied => "check its mode (chmod +x) and that its file system is not mounted noexec",
+        io::ErrorKind::PermissionDenied => {
+            "check its mode (chmod +x) and that its file system is not mounted noexec"
+        }
         io::ErrorKind::ArgumentListTooLong => "pass large values in a file instead",
         io::ErrorKind::InvalidInput => "arguments and variables must not hold NUL bytes",
-        io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock => "check memory and the limit of processes (ulimit -u)",
+        io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock => {
+            "check memory and the limit of processes (ulimit -u)"
+        }
         _ => "check that it is a program for this machine, or begins with #! and an interpreter",
     };
-    format!("program `{name}` ({}) could not be started: {error}; {hint}", program.display())
+    format!(
+        "program `{name}` ({}) could not be started: {error}; {hint}",
+        program.display()
+    )
 }

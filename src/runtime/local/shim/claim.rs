@@ -31,14 +31,6 @@ pub(super) struct Claim {
     stat: StatFile,
 }
 
-/// What came of a claim.
-pub(super) enum Claimed {
-    /// The attempt is this shim's.
-    Mine(Claim),
-    /// Another shim was first.
-    Taken,
-}
-
 impl Claim {
     /// Prepares the directory under another name, with the lock held already.
     pub(super) fn stage(attempt_dir: &Path, spec: &Spec) -> io::Result<Self> {
@@ -85,7 +77,11 @@ impl Claim {
             attempt_dir: attempt_dir.to_owned(),
             _lock: lock,
             exit,
-            ctl: rustix::fs::open(&ctl, OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?,
+            ctl: rustix::fs::open(
+                &ctl,
+                OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC,
+                Mode::empty(),
+            )?,
             stdout: BoundedLog::create(dir, Stream::Stdout, spec.max_log_bytes)?,
             stderr: BoundedLog::create(dir, Stream::Stderr, spec.max_log_bytes)?,
             stat: StatFile::create(dir)?,
@@ -93,14 +89,15 @@ impl Claim {
     }
 
     /// Claims the attempt. A directory cannot be renamed onto one that is not empty, and an attempt's
-    /// directory is never empty: exactly one shim succeeds, and no other sees a half-made one.
-    pub(super) fn take(mut self) -> io::Result<Claimed> {
+    /// directory is never empty: exactly one shim succeeds, and no other sees a half-made one. `None`:
+    /// another shim was first.
+    pub(super) fn take(mut self) -> io::Result<Option<Self>> {
         match fs::rename(&self.dir, &self.attempt_dir) {
             Ok(()) => {
                 self.dir.clone_from(&self.attempt_dir);
                 self.stdout.moved_to(&self.dir);
                 self.stderr.moved_to(&self.dir);
-                Ok(Claimed::Mine(self))
+                Ok(Some(self))
             }
             Err(error)
                 if matches!(
@@ -109,7 +106,7 @@ impl Claim {
                 ) =>
             {
                 fs::remove_dir_all(&self.dir)?;
-                Ok(Claimed::Taken)
+                Ok(None)
             }
             Err(error) => {
                 let _ = fs::remove_dir_all(&self.dir);

@@ -2,8 +2,9 @@
 
 use std::io;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, waitid, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, waitid, waitpid,
+};
 
 use super::super::process;
 
@@ -69,7 +70,7 @@ pub(super) fn sweep() -> io::Result<()> {
         for child in &marks {
             if let Some(fd) = process::open(child.mark)? {
                 let left = deadline.saturating_sub(crate::clock::monotonic_ms());
-                progress |= wait_readable(&fd, left)?;
+                progress |= process::ended_within(&fd, left)?;
             }
             if let Some(pid) = Pid::from_raw(child.mark.pid) {
                 progress |= matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(Some(_)));
@@ -82,18 +83,6 @@ pub(super) fn sweep() -> io::Result<()> {
                 "killed processes do not end; see their state D in ps",
             ));
         }
-    }
-}
-
-fn wait_readable(fd: &std::os::fd::OwnedFd, ms: u64) -> io::Result<bool> {
-    let timeout = Timespec {
-        tv_sec: i64::try_from(ms / 1000).unwrap_or(i64::MAX),
-        tv_nsec: i64::try_from(ms % 1000).unwrap_or(0) * 1_000_000,
-    };
-    match poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&timeout)) {
-        Ok(n) => Ok(n > 0),
-        Err(rustix::io::Errno::INTR) => Ok(false),
-        Err(errno) => Err(errno.into()),
     }
 }
 

@@ -80,7 +80,12 @@ impl Watch {
             tv_sec: 0,
             tv_nsec: i64::try_from(ms.min(999)).unwrap_or(0) * 1_000_000,
         });
-        let sources = [Some(&claim.ctl), ended, self.out.as_ref(), self.err.as_ref()];
+        let sources = [
+            Some(&claim.ctl),
+            ended,
+            self.out.as_ref(),
+            self.err.as_ref(),
+        ];
         let mut fds: Vec<PollFd<'_>> = sources
             .iter()
             .flatten()

@@ -58,7 +58,9 @@ impl Attempt {
         let over = loop {
             match hello.read(&mut chunk) {
                 Ok(0) => break true,
-                Ok(n) => self.heard.extend_from_slice(chunk.get(..n).unwrap_or_default()),
+                Ok(n) => self
+                    .heard
+                    .extend_from_slice(chunk.get(..n).unwrap_or_default()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break false,
                 Err(error) => {
@@ -102,8 +104,12 @@ impl Attempt {
                 self.pending = super::stronger(self.pending, signal);
             }
             // The shim has ended; its report is on the way.
-            Err(Errno::NXIO | Errno::PIPE) => tracing::debug!(?id, ?signal, "an attempt that has ended is not signalled"),
-            Err(errno) => tracing::warn!(?id, ?signal, %errno, "signal could not be asked for; ask again"),
+            Err(Errno::NXIO | Errno::PIPE) => {
+                tracing::debug!(?id, ?signal, "an attempt that has ended is not signalled")
+            }
+            Err(errno) => {
+                tracing::warn!(?id, ?signal, %errno, "signal could not be asked for; ask again")
+            }
         }
     }
 
@@ -118,7 +124,10 @@ impl Attempt {
     pub(super) fn reap(&self) -> Option<String> {
         use std::os::fd::AsFd;
         let fd = self.shim_ended.as_ref()?;
-        match waitid(WaitId::PidFd(fd.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {
+        match waitid(
+            WaitId::PidFd(fd.as_fd()),
+            WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
+        ) {
             Ok(Some(status)) => Some(match (status.exit_status(), status.terminating_signal()) {
                 (Some(code), _) => format!("code {code}"),
                 (None, Some(signal)) => format!("signal {signal}"),

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Seek, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use rustix::fs::{FlockOperation, MemfdFlags};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use super::super::files::{self, LockFile, Spec, VERSION};
 use super::super::process::{self, Mark};
@@ -15,6 +16,9 @@ use super::super::{ENV_ATTEMPT, ENV_EXECUTION, ENV_NODE, layout};
 use super::attempt::Attempt;
 use super::{Later, Source, Watcher};
 use crate::host::runtime::{AttemptId, Report, StartAttempt, StopSignal};
+
+/// How long a process may take from the release of its locks to its end, in milliseconds.
+const LAST_STEPS_MS: u64 = 1000;
 
 impl Watcher {
     /// Starts a shim for an attempt that has no directory.
@@ -58,7 +62,9 @@ impl Watcher {
                 // Whoever cannot be watched must not run; what it has begun meanwhile counts as lost.
                 let ended = child.kill().and_then(|()| child.wait());
                 tracing::error!(id = ?start.id, %error, ?ended, "shim cannot be watched and was ended; check the limit of open files");
-                let failed = Some(format!("its shim could not be watched: {error}; check the limit of open files"));
+                let failed = Some(format!(
+                    "its shim could not be watched: {error}; check the limit of open files"
+                ));
                 self.settle(start, true, pending, failed);
             }
         }
@@ -94,8 +100,14 @@ impl Watcher {
             v: VERSION,
             argv: start.argv.clone(),
             env,
-            cwd: start.cwd.as_ref().map_or_else(|| work.clone(), |cwd| work.join(cwd)),
-            make_cwd: start.cwd.as_ref().is_none_or(|cwd| !PathBuf::from(cwd).is_absolute()),
+            cwd: start
+                .cwd
+                .as_ref()
+                .map_or_else(|| work.clone(), |cwd| work.join(cwd)),
+            make_cwd: start
+                .cwd
+                .as_ref()
+                .is_none_or(|cwd| !PathBuf::from(cwd).is_absolute()),
             max_log_bytes: self.config.max_log_bytes,
         };
         let mut file = File::from(rustix::fs::memfd_create("spec", MemfdFlags::CLOEXEC)?);
@@ -104,14 +116,16 @@ impl Watcher {
         Ok(file)
     }
 
-    #[expect(clippy::type_complexity, reason = "taken apart at once by the only caller")]
     fn watch_shim(
         &mut self,
         child: &mut Child,
         id: &AttemptId,
     ) -> io::Result<(Mark, OwnedFd, u64, std::process::ChildStdout, u64)> {
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
-        let hello = child.stdout.take().ok_or_else(|| io::Error::other("no pipe"))?;
+        let hello = child
+            .stdout
+            .take()
+            .ok_or_else(|| io::Error::other("no pipe"))?;
         rustix::io::ioctl_fionbio(&hello, true)?;
         let mark = process::stat(pid)?.mark;
         let ended = process::open(mark)?.ok_or_else(|| io::Error::other("no such process"))?;
@@ -121,7 +135,12 @@ impl Watcher {
     }
 
     /// Takes up an attempt that has a directory: attaches if its shim lives, else settles it.
-    pub(super) fn take_up(&mut self, start: StartAttempt, listed: bool, pending: Option<StopSignal>) {
+    pub(super) fn take_up(
+        &mut self,
+        start: StartAttempt,
+        listed: bool,
+        pending: Option<StopSignal>,
+    ) {
         match self.living_shim(&start.id) {
             Ok(Living::Gone) => self.settle(start, listed, pending, None),
             Ok(Living::Shim(mark, fd)) => self.attach(start, listed, pending, Some((mark, fd))),
@@ -139,7 +158,11 @@ impl Watcher {
         error: &io::Error,
     ) {
         tracing::error!(id = ?start.id, %error, "attempt cannot be taken up and is tried again; check disk, owner and the limit of open files");
-        let later = Later { start, listed, pending };
+        let later = Later {
+            start,
+            listed,
+            pending,
+        };
         self.later.insert(later.start.id.clone(), later);
     }
 
@@ -152,7 +175,11 @@ impl Watcher {
         let same_boot = lock.boot == crate::clock::boot_id()?;
         // A child of this process that has ended must be reaped as well, so it is opened before the lock is
         // tried.
-        let shim = if same_boot { process::open(lock.shim)? } else { None };
+        let shim = if same_boot {
+            process::open(lock.shim)?
+        } else {
+            None
+        };
         let file = File::open(&path)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => {
@@ -211,7 +238,9 @@ impl Watcher {
         std::thread::Builder::new()
             .name("shim-lock".to_owned())
             .spawn(move || {
-                while rustix::fs::flock(&file, FlockOperation::LockShared) == Err(rustix::io::Errno::INTR) {}
+                while rustix::fs::flock(&file, FlockOperation::LockShared)
+                    == Err(rustix::io::Errno::INTR)
+                {}
                 inbox.push(super::Command::Released(id));
             })
             .map(drop)
@@ -228,15 +257,18 @@ enum Living {
     Unseen,
 }
 
-/// Reaps a shim that this very process had started under a former runtime. It may still be at its last
-/// steps after the release of the lock, which are short.
+/// Reaps a shim that this very process had started under a former runtime. It has released its lock, so it
+/// is at its last steps or over.
 fn reap_own(shim: Option<&OwnedFd>) {
-    use std::os::fd::AsFd;
-    if let Some(fd) = shim {
-        // Not a child of this process: nothing to reap.
-        let _ = rustix::process::waitid(
-            rustix::process::WaitId::PidFd(fd.as_fd()),
-            rustix::process::WaitIdOptions::EXITED,
-        );
+    let Some(fd) = shim else {
+        return;
+    };
+    if let Err(error) = process::ended_within(fd, LAST_STEPS_MS) {
+        tracing::warn!(%error, "a former shim cannot be waited for");
     }
+    // Not a child of this process: nothing to reap.
+    let _ = waitid(
+        WaitId::PidFd(fd.as_fd()),
+        WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
+    );
 }

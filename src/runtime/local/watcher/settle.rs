@@ -108,7 +108,9 @@ impl Watcher {
                 match (ending, exit.end) {
                     (Some(exit), _) => Report::Exited(id.clone(), exit),
                     (None, Ending::NotStarted(reason)) => Report::NotStarted(id.clone(), reason),
-                    (None, other) => Report::Lost(id.clone(), format!("host_lost: unknown end {other:?}")),
+                    (None, other) => {
+                        Report::Lost(id.clone(), format!("host_lost: unknown end {other:?}"))
+                    }
                 }
             }
             Ok(None) => lost(&dir, &id, "it left no exit"),
