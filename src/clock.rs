@@ -29,6 +29,42 @@ pub fn boot_id() -> io::Result<String> {
         .to_owned())
 }
 
+/// The machine's own clocks, for those who take a clock as a value.
+#[derive(Debug, Clone)]
+pub struct SystemClock {
+    boot_id: String,
+}
+
+impl SystemClock {
+    /// Reads which boot this is; it does not change while the process lives.
+    ///
+    /// # Errors
+    /// As [`boot_id`].
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            boot_id: boot_id()?,
+        })
+    }
+
+    /// As [`monotonic_ms`].
+    #[must_use]
+    pub fn monotonic_ms(&self) -> u64 {
+        monotonic_ms()
+    }
+
+    /// As [`wall_ms`].
+    #[must_use]
+    pub fn wall_ms(&self) -> u64 {
+        wall_ms()
+    }
+
+    /// The boot that this process runs in.
+    #[must_use]
+    pub fn boot_id(&self) -> &str {
+        &self.boot_id
+    }
+}
+
 /// Times before the epoch count as the epoch.
 fn millis(at: Timespec) -> u64 {
     let seconds = u64::try_from(at.tv_sec).unwrap_or(0);
