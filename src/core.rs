@@ -18,3 +18,8 @@ pub mod state;
 mod supervisors;
 mod turn;
 
+/// Makes the effect that begins a node's newest attempt, for taking attempts up after a restart.
+#[must_use]
+pub fn start_effect(run: &state::run::Run, index: usize) -> Option<effect::StartEffect> {
+    runs::slots::start_effect(run, index)
+}

@@ -5,9 +5,13 @@
 //! syncs, the next batch fills in the inbox.
 
 pub mod credentials;
+mod driver;
 pub mod handle;
 pub mod mailbox;
+mod open;
 pub mod runtime;
 pub mod time;
 
+pub use driver::Stopped;
 pub use handle::{HostHandle, Started, View};
+pub use open::{Error, Options, open};

@@ -235,7 +235,10 @@ pub struct Problem {
 impl Problem {
     /// Makes a problem.
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { path: path.into(), message: message.into() }
+        Self {
+            path: path.into(),
+            message: message.into(),
+        }
     }
 }
 
@@ -252,15 +255,28 @@ impl SupervisorDef {
             ("dryRun", self.dry_run.is_some()),
         ] {
             if given {
-                out.push(Problem::new(path, "this version of the host does not serve it yet; take the field out"));
+                out.push(Problem::new(
+                    path,
+                    "this version of the host does not serve it yet; take the field out",
+                ));
             }
         }
         self.engine_problems(&mut out);
         if self.tick.is_some_and(|t| t.0 < 100) {
-            out.push(Problem::new("tick", "a tick is sent every 100ms at most; give 100ms or more"));
+            out.push(Problem::new(
+                "tick",
+                "a tick is sent every 100ms at most; give 100ms or more",
+            ));
         }
-        if self.events.as_ref().is_some_and(|e| e.contains(&EventKind::Log)) {
-            out.push(Problem::new("events", "LOG events are not served yet by this version; leave LOG out"));
+        if self
+            .events
+            .as_ref()
+            .is_some_and(|e| e.contains(&EventKind::Log))
+        {
+            out.push(Problem::new(
+                "events",
+                "LOG events are not served yet by this version; leave LOG out",
+            ));
         }
         for (path, value) in [
             ("maxDirectivesPerSecond", self.max_directives_per_second),
@@ -271,27 +287,38 @@ impl SupervisorDef {
             }
         }
         if self.max_initiative_per_minute > 100_000 {
-            out.push(Problem::new("maxInitiativePerMinute", "give a number from 0 to 100000"));
+            out.push(Problem::new(
+                "maxInitiativePerMinute",
+                "give a number from 0 to 100000",
+            ));
         }
-        for (path, value) in [("reviewTimeout", self.review_timeout), ("causeMaxAge", Some(self.cause_max_age))] {
+        for (path, value) in [
+            ("reviewTimeout", self.review_timeout),
+            ("causeMaxAge", Some(self.cause_max_age)),
+        ] {
             if value.is_some_and(|v| !(1..=86_400_000).contains(&v.0)) {
                 out.push(Problem::new(path, "give a duration from 1ms to 1d"));
             }
         }
         for (i, unit) in self.owns.iter().enumerate() {
             if self.owns[..i].contains(unit) {
-                out.push(Problem::new(format!("owns[{i}]"), format!("`{unit}` is listed twice; list it once")));
+                out.push(Problem::new(
+                    format!("owns[{i}]"),
+                    format!("`{unit}` is listed twice; list it once"),
+                ));
             }
         }
         // An initiative that is not allowed at all could never have an effect.
         for (i, pattern) in self.initiative.iter().enumerate() {
-            let useful = Op::ALL
-                .iter()
-                .any(|op| pattern.matches(*op) && self.allowed_commands.iter().any(|a| a.matches(*op)));
+            let useful = Op::ALL.iter().any(|op| {
+                pattern.matches(*op) && self.allowed_commands.iter().any(|a| a.matches(*op))
+            });
             if !useful {
                 out.push(Problem::new(
                     format!("initiative[{i}]"),
-                    format!("`{pattern}` has no effect: allow it in allowedCommands too, or take it out"),
+                    format!(
+                        "`{pattern}` has no effect: allow it in allowedCommands too, or take it out"
+                    ),
                 ));
             }
         }
@@ -299,20 +326,46 @@ impl SupervisorDef {
     }
 
     fn engine_problems(&self, out: &mut Vec<Problem>) {
-        let EngineDef { transport, name, command, env } = &self.engine;
+        let EngineDef {
+            transport,
+            name,
+            command,
+            env,
+        } = &self.engine;
         let mut no_effect = |given: bool, path: &str, who: &str| {
             if given {
-                out.push(Problem::new(path, format!("has no effect here: it belongs to transport {who}; take it out")));
+                out.push(Problem::new(
+                    path,
+                    format!("has no effect here: it belongs to transport {who}; take it out"),
+                ));
             }
         };
-        no_effect(*transport != Transport::Builtin && name.is_some(), "engine.name", "builtin");
-        no_effect(*transport != Transport::Managed && !command.is_empty(), "engine.command", "managed");
-        no_effect(*transport != Transport::Managed && !env.is_empty(), "engine.env", "managed");
+        no_effect(
+            *transport != Transport::Builtin && name.is_some(),
+            "engine.name",
+            "builtin",
+        );
+        no_effect(
+            *transport != Transport::Managed && !command.is_empty(),
+            "engine.command",
+            "managed",
+        );
+        no_effect(
+            *transport != Transport::Managed && !env.is_empty(),
+            "engine.env",
+            "managed",
+        );
         if *transport == Transport::Managed && command.is_empty() {
-            out.push(Problem::new("engine.command", "give the program to start and its arguments"));
+            out.push(Problem::new(
+                "engine.command",
+                "give the program to start and its arguments",
+            ));
         }
         if *transport == Transport::Builtin && name.as_deref() != Some(OPERATOR_GATEWAY) {
-            out.push(Problem::new("engine.name", format!("the only built-in engine is `{OPERATOR_GATEWAY}`")));
+            out.push(Problem::new(
+                "engine.name",
+                format!("the only built-in engine is `{OPERATOR_GATEWAY}`"),
+            ));
         }
     }
 
@@ -341,7 +394,10 @@ impl WorkflowDef {
     pub fn problems(&self) -> Vec<Problem> {
         let mut out = Vec::new();
         if self.nodes.is_empty() || self.nodes.len() > MAX_NODES {
-            out.push(Problem::new("nodes", format!("give 1 to {MAX_NODES} nodes")));
+            out.push(Problem::new(
+                "nodes",
+                format!("give 1 to {MAX_NODES} nodes"),
+            ));
         }
         for name in self.params.keys() {
             check_variable(name, &format!("params.{name}"), &mut out);
@@ -349,14 +405,23 @@ impl WorkflowDef {
         for (id, node) in &self.nodes {
             let path = |field: &str| format!("nodes.{id}.{field}");
             if node.run.first().is_none_or(String::is_empty) {
-                out.push(Problem::new(path("run"), "give the program to run and its arguments, as a list"));
+                out.push(Problem::new(
+                    path("run"),
+                    "give the program to run and its arguments, as a list",
+                ));
             }
             if node.run.iter().any(|a| a.contains('\0')) {
-                out.push(Problem::new(path("run"), "an argument holds a NUL character; take it out"));
+                out.push(Problem::new(
+                    path("run"),
+                    "an argument holds a NUL character; take it out",
+                ));
             }
             for need in &node.needs {
                 if !self.nodes.contains_key(need) {
-                    out.push(Problem::new(path("needs"), format!("there is no node `{need}`")));
+                    out.push(Problem::new(
+                        path("needs"),
+                        format!("there is no node `{need}`"),
+                    ));
                 }
             }
             for name in node.env.keys() {
@@ -366,7 +431,10 @@ impl WorkflowDef {
                 out.push(Problem::new(path("timeout"), "give a duration above 0"));
             }
             if node.retries.is_some_and(|r| !(1..=1_000).contains(&r.max)) {
-                out.push(Problem::new(path("retries.max"), "give a number from 1 to 1000, or leave retries out"));
+                out.push(Problem::new(
+                    path("retries.max"),
+                    "give a number from 1 to 1000, or leave retries out",
+                ));
             }
         }
         if self.timeout.is_some_and(|t| t.0 == 0) {
@@ -376,7 +444,10 @@ impl WorkflowDef {
             let names: Vec<&str> = cycle.iter().map(|n| n.as_str()).collect();
             out.push(Problem::new(
                 format!("nodes.{}.needs", cycle[0]),
-                format!("the nodes need each other in a circle: {}; take one of these needs out", names.join(" → ")),
+                format!(
+                    "the nodes need each other in a circle: {}; take one of these needs out",
+                    names.join(" → ")
+                ),
             ));
         }
         out
@@ -388,7 +459,11 @@ impl WorkflowDef {
         for start in self.nodes.keys() {
             // Depth first with a path of our own, since a definition may be 1,000 nodes deep.
             let mut path: Vec<(&NodeId, Vec<&NodeId>)> = Vec::new();
-            let open = |id| self.nodes.get_key_value(id).map(|(id, n)| (id, n.needs.iter().collect::<Vec<_>>()));
+            let open = |id| {
+                self.nodes
+                    .get_key_value(id)
+                    .map(|(id, n)| (id, n.needs.iter().collect::<Vec<_>>()))
+            };
             if !done.contains(start) {
                 path.extend(open(start));
             }
@@ -414,11 +489,21 @@ impl WorkflowDef {
 
 fn check_variable(name: &str, path: &str, out: &mut Vec<Problem>) {
     let bytes = name.as_bytes();
-    let good = bytes.first().is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_')
-        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_');
+    let good = bytes
+        .first()
+        .is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_')
+        && bytes
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || *b == b'_');
     if !good {
-        out.push(Problem::new(path, "it becomes an environment variable: use letters, digits and _ , not a digit first"));
+        out.push(Problem::new(
+            path,
+            "it becomes an environment variable: use letters, digits and _ , not a digit first",
+        ));
     } else if name.starts_with("SIGNALBOX_") || name.starts_with("LD_") {
-        out.push(Problem::new(path, "names that begin with SIGNALBOX_ or LD_ are the host's and the loader's; use another"));
+        out.push(Problem::new(
+            path,
+            "names that begin with SIGNALBOX_ or LD_ are the host's and the loader's; use another",
+        ));
     }
 }

@@ -88,7 +88,19 @@ pub struct Command {
 }
 
 /// Who gave a command to an operator's surface (C16).
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, minicbor::Encode, minicbor::Decode)]
+#[derive(
+    Debug,
+    Clone,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    minicbor::Encode,
+    minicbor::Decode,
+)]
 pub struct Actor {
     /// `KEY`, `USER` or `MCP`.
     #[n(0)]
@@ -106,7 +118,11 @@ impl fmt::Display for Actor {
 
 /// The flat JSON form, as in the seed. `ref` is the wire's and does not belong to the directive.
 #[derive(Serialize, Deserialize)]
-#[serde(tag = "directive", rename_all_fields = "camelCase", deny_unknown_fields)]
+#[serde(
+    tag = "directive",
+    rename_all_fields = "camelCase",
+    deny_unknown_fields
+)]
 enum Flat {
     Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -185,20 +201,78 @@ enum Flat {
 
 impl Serialize for Directive {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { key, cause, reason, dry_run, body } = self.clone();
+        let Self {
+            key,
+            cause,
+            reason,
+            dry_run,
+            body,
+        } = self.clone();
         let flat = match body {
-            Body::Command(Command { op, target, args, if_status }) => {
-                Flat::Command { key, op, target, args, cause, if_status, reason, dry_run }
-            }
-            Body::ReviewVerdict { answers, verdict } => Flat::ReviewVerdict { key, answers, verdict, cause, reason },
-            Body::DelegationAnswer { answers, answer, value } => {
-                Flat::DelegationAnswer { key, answers, answer, value, cause, reason }
-            }
-            Body::Delegate { kind, payload, choices } => {
-                Flat::Delegate { key, kind, payload, choices, cause, reason }
-            }
-            Body::Notify { level, message, data } => Flat::Notify { key, level, message, data, cause, reason },
-            Body::NoOpinion { answers } => Flat::NoOpinion { key, answers, cause, reason },
+            Body::Command(Command {
+                op,
+                target,
+                args,
+                if_status,
+            }) => Flat::Command {
+                key,
+                op,
+                target,
+                args,
+                cause,
+                if_status,
+                reason,
+                dry_run,
+            },
+            Body::ReviewVerdict { answers, verdict } => Flat::ReviewVerdict {
+                key,
+                answers,
+                verdict,
+                cause,
+                reason,
+            },
+            Body::DelegationAnswer {
+                answers,
+                answer,
+                value,
+            } => Flat::DelegationAnswer {
+                key,
+                answers,
+                answer,
+                value,
+                cause,
+                reason,
+            },
+            Body::Delegate {
+                kind,
+                payload,
+                choices,
+            } => Flat::Delegate {
+                key,
+                kind,
+                payload,
+                choices,
+                cause,
+                reason,
+            },
+            Body::Notify {
+                level,
+                message,
+                data,
+            } => Flat::Notify {
+                key,
+                level,
+                message,
+                data,
+                cause,
+                reason,
+            },
+            Body::NoOpinion { answers } => Flat::NoOpinion {
+                key,
+                answers,
+                cause,
+                reason,
+            },
         };
         flat.serialize(serializer)
     }
@@ -206,26 +280,108 @@ impl Serialize for Directive {
 
 impl<'de> Deserialize<'de> for Directive {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let make = |key, cause, reason, dry_run, body| Self { key, cause, reason, dry_run, body };
+        let make = |key, cause, reason, dry_run, body| Self {
+            key,
+            cause,
+            reason,
+            dry_run,
+            body,
+        };
         Ok(match Flat::deserialize(deserializer)? {
-            Flat::Command { key, op, target, args, cause, if_status, reason, dry_run } => {
-                make(key, cause, reason, dry_run, Body::Command(Command { op, target, args, if_status }))
-            }
-            Flat::ReviewVerdict { key, answers, verdict, cause, reason } => {
-                make(key, cause, reason, false, Body::ReviewVerdict { answers, verdict })
-            }
-            Flat::DelegationAnswer { key, answers, answer, value, cause, reason } => {
-                make(key, cause, reason, false, Body::DelegationAnswer { answers, answer, value })
-            }
-            Flat::Delegate { key, kind, payload, choices, cause, reason } => {
-                make(key, cause, reason, false, Body::Delegate { kind, payload, choices })
-            }
-            Flat::Notify { key, level, message, data, cause, reason } => {
-                make(key, cause, reason, false, Body::Notify { level, message, data })
-            }
-            Flat::NoOpinion { key, answers, cause, reason } => {
-                make(key, cause, reason, false, Body::NoOpinion { answers })
-            }
+            Flat::Command {
+                key,
+                op,
+                target,
+                args,
+                cause,
+                if_status,
+                reason,
+                dry_run,
+            } => make(
+                key,
+                cause,
+                reason,
+                dry_run,
+                Body::Command(Command {
+                    op,
+                    target,
+                    args,
+                    if_status,
+                }),
+            ),
+            Flat::ReviewVerdict {
+                key,
+                answers,
+                verdict,
+                cause,
+                reason,
+            } => make(
+                key,
+                cause,
+                reason,
+                false,
+                Body::ReviewVerdict { answers, verdict },
+            ),
+            Flat::DelegationAnswer {
+                key,
+                answers,
+                answer,
+                value,
+                cause,
+                reason,
+            } => make(
+                key,
+                cause,
+                reason,
+                false,
+                Body::DelegationAnswer {
+                    answers,
+                    answer,
+                    value,
+                },
+            ),
+            Flat::Delegate {
+                key,
+                kind,
+                payload,
+                choices,
+                cause,
+                reason,
+            } => make(
+                key,
+                cause,
+                reason,
+                false,
+                Body::Delegate {
+                    kind,
+                    payload,
+                    choices,
+                },
+            ),
+            Flat::Notify {
+                key,
+                level,
+                message,
+                data,
+                cause,
+                reason,
+            } => make(
+                key,
+                cause,
+                reason,
+                false,
+                Body::Notify {
+                    level,
+                    message,
+                    data,
+                },
+            ),
+            Flat::NoOpinion {
+                key,
+                answers,
+                cause,
+                reason,
+            } => make(key, cause, reason, false, Body::NoOpinion { answers }),
         })
     }
 }

@@ -20,7 +20,11 @@ pub struct BadId {
 
 impl BadId {
     fn new(kind: &'static str, text: &str, hint: &'static str) -> Self {
-        Self { kind, text: text.chars().take(80).collect(), hint }
+        Self {
+            kind,
+            text: text.chars().take(80).collect(),
+            hint,
+        }
     }
 }
 
@@ -30,7 +34,9 @@ fn is_name(text: &str) -> bool {
     let bytes = text.as_bytes();
     (1..=64).contains(&bytes.len())
         && bytes[0].is_ascii_alphanumeric()
-        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+        && bytes
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
 }
 
 macro_rules! name {
@@ -187,9 +193,18 @@ impl FromStr for Cursor {
     fn from_str(text: &str) -> Result<Self, BadId> {
         let parse = || {
             let (epoch, n) = text.strip_prefix('c')?.split_once('-')?;
-            Some(Self { epoch: epoch.parse().ok()?, n: n.parse().ok()? })
+            Some(Self {
+                epoch: epoch.parse().ok()?,
+                n: n.parse().ok()?,
+            })
         };
-        parse().ok_or_else(|| BadId::new("a cursor", text, "give back a cursor exactly as the host sent it"))
+        parse().ok_or_else(|| {
+            BadId::new(
+                "a cursor",
+                text,
+                "give back a cursor exactly as the host sent it",
+            )
+        })
     }
 }
 

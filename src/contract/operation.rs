@@ -67,11 +67,21 @@ pub struct ArgSpec {
 }
 
 const fn arg(name: &'static str, kind: ArgType, default: &'static str) -> ArgSpec {
-    ArgSpec { name, kind, default, range: None }
+    ArgSpec {
+        name,
+        kind,
+        default,
+        range: None,
+    }
 }
 
 const fn ranged(name: &'static str, least: i64, most: i64, default: &'static str) -> ArgSpec {
-    ArgSpec { name, kind: ArgType::Integer, default, range: Some((least, most)) }
+    ArgSpec {
+        name,
+        kind: ArgType::Integer,
+        default,
+        range: Some((least, most)),
+    }
 }
 
 /// The longest grace or limit that a command may ask for, in milliseconds (seven days).
@@ -228,6 +238,8 @@ impl Serialize for OpPattern {
 
 impl<'de> Deserialize<'de> for OpPattern {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
     }
 }

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::code::Code;
 
 /// What happened to one target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize,
+)]
 #[cbor(index_only)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Outcome {
@@ -29,8 +31,13 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every outcome.
-    pub const ALL: &'static [Self] =
-        &[Self::Applied, Self::NotFound, Self::NotOwned, Self::PreconditionFailed, Self::AlreadyInState];
+    pub const ALL: &'static [Self] = &[
+        Self::Applied,
+        Self::NotFound,
+        Self::NotOwned,
+        Self::PreconditionFailed,
+        Self::AlreadyInState,
+    ];
 
     /// Returns the outcome as it stands on the wire.
     #[must_use]

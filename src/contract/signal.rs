@@ -11,7 +11,9 @@ use super::id::{ExecutionId, NodeId, SessionId, WorkflowId};
 use super::status::RunStatus;
 
 /// A kind of event (C14).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize,
+)]
 #[cbor(index_only)]
 pub enum EventKind {
     /// A node changed its status.

@@ -97,7 +97,10 @@ impl NodeStatus {
     /// Says whether the node has ended.
     #[must_use]
     pub fn is_terminal(self) -> bool {
-        matches!(self, Self::Succeeded | Self::Failed | Self::Skipped | Self::Stopped)
+        matches!(
+            self,
+            Self::Succeeded | Self::Failed | Self::Skipped | Self::Stopped
+        )
     }
 }
 

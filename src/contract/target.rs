@@ -57,7 +57,9 @@ impl FromStr for Target {
         match text.split_once(':').ok_or_else(bad)? {
             ("execution", id) => Ok(Self::Execution(id.parse()?)),
             ("workflow", id) => Ok(Self::Workflow(id.parse()?)),
-            ("input", id) if !id.is_empty() && id.len() <= 64 && id.bytes().all(|b| b.is_ascii_graphic()) => {
+            ("input", id)
+                if !id.is_empty() && id.len() <= 64 && id.bytes().all(|b| b.is_ascii_graphic()) =>
+            {
                 Ok(Self::Input(id.to_owned()))
             }
             ("node", list) => nodes(list, bad),

@@ -60,28 +60,69 @@ fn a_prefix_names_whole_groups_only() {
 
 #[test]
 fn targets_print_as_they_parse() {
-    for text in ["execution:x1", "workflow:w", "node:x1/build.compile,x2/a", "owned.running", "owned.held", "server"] {
+    for text in [
+        "execution:x1",
+        "workflow:w",
+        "node:x1/build.compile,x2/a",
+        "owned.running",
+        "owned.held",
+        "server",
+    ] {
         assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
     }
-    assert_eq!("node:x1/a,b".parse::<Target>().unwrap().to_string(), "node:x1/a,x1/b");
-    for bad in ["", "execution:", "execution:1", "execution:x01", "node:", "node:a", "node:x1/", "workflow:*", "x1"] {
+    assert_eq!(
+        "node:x1/a,b".parse::<Target>().unwrap().to_string(),
+        "node:x1/a,x1/b"
+    );
+    for bad in [
+        "",
+        "execution:",
+        "execution:1",
+        "execution:x01",
+        "node:",
+        "node:a",
+        "node:x1/",
+        "workflow:*",
+        "x1",
+    ] {
         assert!(bad.parse::<Target>().is_err(), "{bad}");
     }
 }
 
 #[test]
 fn at_most_200_nodes_are_named_in_one_target() {
-    let list = |n: usize| format!("node:x1/{}", (0..n).map(|i| format!("n{i}")).collect::<Vec<_>>().join(","));
+    let list = |n: usize| {
+        format!(
+            "node:x1/{}",
+            (0..n)
+                .map(|i| format!("n{i}"))
+                .collect::<Vec<_>>()
+                .join(",")
+        )
+    };
     assert!(list(200).parse::<Target>().is_ok());
     assert!(list(201).parse::<Target>().is_err());
 }
 
 #[test]
 fn units_print_as_they_parse() {
-    for text in ["workflow:w", "group:w/build", "node:w/build.compile", "server"] {
+    for text in [
+        "workflow:w",
+        "group:w/build",
+        "node:w/build.compile",
+        "server",
+    ] {
         assert_eq!(text.parse::<Unit>().unwrap().to_string(), text);
     }
-    for bad in ["", "workflow:", "workflow:a/b", "group:w", "node:w/", "servers", "workflow:-a"] {
+    for bad in [
+        "",
+        "workflow:",
+        "workflow:a/b",
+        "group:w",
+        "node:w/",
+        "servers",
+        "workflow:-a",
+    ] {
         assert!(bad.parse::<Unit>().is_err(), "{bad}");
     }
 }
@@ -94,7 +135,10 @@ fn a_circle_of_needs_is_named() {
     .unwrap();
     let problems = def.problems();
     assert_eq!(problems.len(), 1);
-    assert!(problems[0].message.contains("a → c → b → a"), "{problems:?}");
+    assert!(
+        problems[0].message.contains("a → c → b → a"),
+        "{problems:?}"
+    );
 }
 
 #[test]

@@ -5,7 +5,19 @@ use serde::{Deserialize, Serialize};
 
 /// Milliseconds of host time: monotonic, never backwards, not wall time.
 #[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize,
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Encode,
+    Decode,
+    Serialize,
+    Deserialize,
 )]
 #[cbor(transparent)]
 #[serde(transparent)]

@@ -75,3 +75,31 @@ pub struct AuditEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
 }
+
+/// The version of stored rows; the first byte of each.
+const VERSION: u8 = 1;
+
+impl AuditEntry {
+    /// Returns the stored form.
+    ///
+    /// # Errors
+    /// Fails if the row cannot be encoded, which would be a fault of the host.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, super::record::Error> {
+        let mut out = vec![VERSION];
+        minicbor::encode(self, &mut out)
+            .map_err(|e| super::record::Error::Unstorable(e.to_string()))?;
+        Ok(out)
+    }
+
+    /// Reads the stored form.
+    ///
+    /// # Errors
+    /// Fails on another version and on bytes that are no row.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, super::record::Error> {
+        match bytes.split_first() {
+            None => Err(super::record::Error::Empty),
+            Some((&VERSION, rest)) => Ok(minicbor::decode(rest)?),
+            Some((&other, _)) => Err(super::record::Error::Version(other)),
+        }
+    }
+}

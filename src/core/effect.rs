@@ -85,7 +85,12 @@ pub struct Refusal {
 impl Refusal {
     /// Makes a refusal without field problems.
     pub fn new(code: Code, check: &'static str, message: impl Into<String>) -> Self {
-        Self { code, check, message: message.into(), problems: Vec::new() }
+        Self {
+            code,
+            check,
+            message: message.into(),
+            problems: Vec::new(),
+        }
     }
 }
 

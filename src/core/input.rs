@@ -19,6 +19,28 @@ pub struct Stamp {
 /// Names one caller who waits for a reply; made by the host, echoed by the core, meaning nothing to it.
 pub type Token = u64;
 
+impl Input {
+    /// Sets the caller who waits for the reply, where the input has one.
+    #[must_use]
+    pub fn answering(mut self, token: Token) -> Self {
+        match &mut self {
+            Self::SaveSupervisor { reply, .. }
+            | Self::SaveWorkflow { reply, .. }
+            | Self::IssueCredential { reply, .. }
+            | Self::Hello { reply, .. }
+            | Self::Directive { reply, .. }
+            | Self::Command { reply, .. } => *reply = token,
+            Self::Opened { .. }
+            | Self::Time
+            | Self::Disconnected { .. }
+            | Self::Acknowledge { .. }
+            | Self::Fault { .. }
+            | Self::Ended { .. } => {}
+        }
+        self
+    }
+}
+
 /// Something that the core is told.
 #[derive(Debug, Clone)]
 pub enum Input {

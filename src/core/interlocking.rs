@@ -23,8 +23,10 @@ pub(super) mod passage;
 mod session;
 mod shape;
 
-
 /// Returns the number of the owner of a target (C3).
-pub(super) fn owner_of(durable: &super::state::Durable, one: &super::runs::act::One) -> Option<u32> {
+pub(super) fn owner_of(
+    durable: &super::state::Durable,
+    one: &super::runs::act::One,
+) -> Option<u32> {
     owner::of(durable, one)
 }

@@ -11,20 +11,40 @@ use super::record::{AttemptEnd, By, Entry, Record};
 pub fn event(record: &Record) -> Option<Event> {
     let mut event = Event::of(record.kind()?);
     match record {
-        Record::RunCreated { run, workflow, by, .. } => {
+        Record::RunCreated {
+            run, workflow, by, ..
+        } => {
             event.execution = Some(*run);
             event.workflow = Some(workflow.clone());
             event.status = Some(RunStatus::Queued.as_str().into());
             put_by(&mut event, Some(by));
         }
-        Record::RunStatus { run, workflow, from, to, by } => {
+        Record::RunStatus {
+            run,
+            workflow,
+            from,
+            to,
+            by,
+        } => {
             event.execution = Some(*run);
             event.workflow = Some(workflow.clone());
             event.status = Some(to.as_str().into());
             event.previous = Some(from.as_str().into());
             put_by(&mut event, by.as_ref());
         }
-        Record::NodeStatus { run, workflow, node, from, to, attempt, why, end, retry_in, by, deadline: _ } => {
+        Record::NodeStatus {
+            run,
+            workflow,
+            node,
+            from,
+            to,
+            attempt,
+            why,
+            end,
+            retry_in,
+            by,
+            deadline: _,
+        } => {
             event.execution = Some(*run);
             event.workflow = Some(workflow.clone());
             event.node = Some(node.clone());
@@ -40,7 +60,16 @@ pub fn event(record: &Record) -> Option<Event> {
             }
             put_by(&mut event, by.as_ref());
         }
-        Record::ControlOutcome { run, workflow, node, op, outcome, detail, order, by } => {
+        Record::ControlOutcome {
+            run,
+            workflow,
+            node,
+            op,
+            outcome,
+            detail,
+            order,
+            by,
+        } => {
             event.execution = Some(*run);
             event.workflow = Some(workflow.clone());
             event.node = node.clone();
@@ -60,7 +89,15 @@ pub fn event(record: &Record) -> Option<Event> {
 }
 
 fn put_by(event: &mut Event, by: Option<&By>) {
-    let Some(By { channel, actor, cause, reason }) = by else { return };
+    let Some(By {
+        channel,
+        actor,
+        cause,
+        reason,
+    }) = by
+    else {
+        return;
+    };
     event.channel = Some(channel.as_str().into());
     event.actor = Some(actor.clone());
     event.cause.clone_from(cause);

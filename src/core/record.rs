@@ -40,7 +40,9 @@ pub const VERSION: u8 = 1;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The version is newer.
-    #[error("a stored record has version {0}, this host knows up to {VERSION}; run the host version that wrote it")]
+    #[error(
+        "a stored record has version {0}, this host knows up to {VERSION}; run the host version that wrote it"
+    )]
     Version(u8),
     /// The bytes do not decode.
     #[error("a stored record does not decode ({0}); run `signalbox doctor check`")]

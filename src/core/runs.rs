@@ -5,10 +5,10 @@
 //! [`slots::fill`] hands out run and node slots at the end of the turn.
 
 pub(super) mod act;
+pub(super) mod again;
 pub(super) mod attempt;
 pub(super) mod hold;
 pub(super) mod settle;
 pub(super) mod slots;
 pub(super) mod start;
 pub(super) mod stop;
-pub(super) mod again;

@@ -84,6 +84,8 @@ pub struct Durable {
     pub seq: u64,
     /// The host time of the last applied record.
     pub now: HostTime,
+    /// The wall time of the last applied record, unix milliseconds.
+    pub wall: u64,
     /// The boot and monotonic time of the last open, and the host time that they stand for.
     pub opened: Option<(String, u64, HostTime)>,
     /// The settings of the last open.
@@ -138,14 +140,20 @@ impl Durable {
     /// Returns the owner of a run's run-level commands.
     #[must_use]
     pub fn run_owner(&self, run: &Run) -> Option<u32> {
-        self.owners.get(&Unit::Workflow(run.workflow.clone())).copied()
+        self.owners
+            .get(&Unit::Workflow(run.workflow.clone()))
+            .copied()
     }
 
     /// Returns the owner of a node's commands.
     #[must_use]
     pub fn node_owner(&self, run: &Run, node: &NodeId) -> Option<u32> {
         let index = run.index(node)?;
-        self.audience(run)?.node_owners.get(index).copied().flatten()
+        self.audience(run)?
+            .node_owners
+            .get(index)
+            .copied()
+            .flatten()
     }
 
     /// Works out who owns and sees what in a revision of a workflow.
@@ -160,14 +168,27 @@ impl Durable {
             .iter()
             .map(|(id, node)| {
                 claim(Unit::Node(workflow.clone(), id.clone()))
-                    .or_else(|| node.group.as_ref().and_then(|g| claim(Unit::Group(workflow.clone(), g.clone()))))
+                    .or_else(|| {
+                        node.group
+                            .as_ref()
+                            .and_then(|g| claim(Unit::Group(workflow.clone(), g.clone())))
+                    })
                     .or(run_owner)
             })
             .collect();
-        let mut run_readers: Vec<u32> = node_owners.iter().flatten().copied().chain(run_owner).collect();
+        let mut run_readers: Vec<u32> = node_owners
+            .iter()
+            .flatten()
+            .copied()
+            .chain(run_owner)
+            .collect();
         run_readers.sort_unstable();
         run_readers.dedup();
-        Audience { run_owner, node_owners, run_readers }
+        Audience {
+            run_owner,
+            node_owners,
+            run_readers,
+        }
     }
 }
 
@@ -227,7 +248,11 @@ impl State {
     #[must_use]
     pub fn from_durable(durable: Durable) -> Self {
         let index = Index::rebuild(&durable);
-        Self { durable, index, transient: Transient::default() }
+        Self {
+            durable,
+            index,
+            transient: Transient::default(),
+        }
     }
 
     /// Returns the durable part; a clone of it is a view.
@@ -242,7 +267,10 @@ impl State {
 
     /// Returns the supervisors whose sessions are live, by number.
     pub fn live_sessions(&self) -> impl Iterator<Item = (u32, SessionId)> + '_ {
-        self.transient.live.iter().map(|(number, live)| (*number, live.session))
+        self.transient
+            .live
+            .iter()
+            .map(|(number, live)| (*number, live.session))
     }
 
     /// Checks that the derived side is what the durable part says; for tests.
@@ -265,7 +293,10 @@ impl State {
         {
             Ok(())
         } else {
-            Err(format!("the index differs from a fresh one:\n{:?}\n{fresh:?}", self.index))
+            Err(format!(
+                "the index differs from a fresh one:\n{:?}\n{fresh:?}",
+                self.index
+            ))
         }
     }
 }

@@ -10,8 +10,8 @@ use super::effect::{Decision, Effect, Output, Refusal, Reply};
 use super::fault::{self, Fault};
 use super::input::{Input, Stamp, Token};
 use super::record::{By, Channel, Entry, Record};
-use super::state::State;
 use super::state::Sender;
+use super::state::State;
 use super::state::index::Due;
 use super::{interlocking, requests, runs, supervisors};
 use crate::contract::outcome::Answer;
@@ -33,10 +33,28 @@ impl State {
     /// they are durable. An earlier time than the last one counts as that.
     pub fn decide(&mut self, input: Input, at: Stamp) -> Decision {
         let now = at.now.max(self.durable().now);
-        let mut turn = Turn { state: self, now, wall: at.wall, out: Decision::default(), host_down: false };
-        if let Input::Opened { boot, monotonic, settings } = &input {
-            turn.state.transient = super::state::Transient { opened_at: now, ..Default::default() };
-            turn.emit(Record::Opened { boot: boot.clone(), monotonic: *monotonic, settings: settings.clone() });
+        let mut turn = Turn {
+            state: self,
+            now,
+            wall: at.wall,
+            out: Decision::default(),
+            host_down: false,
+        };
+        if let Input::Opened {
+            boot,
+            monotonic,
+            settings,
+        } = &input
+        {
+            turn.state.transient = super::state::Transient {
+                opened_at: now,
+                ..Default::default()
+            };
+            turn.emit(Record::Opened {
+                boot: boot.clone(),
+                monotonic: *monotonic,
+                settings: settings.clone(),
+            });
             turn.host_down = true;
         }
         turn.run_due();
@@ -53,7 +71,12 @@ impl State {
     pub fn next_due(&self) -> Option<HostTime> {
         let due = self.index().due.first().map(|(at, _)| *at);
         let tick = self.transient.next_ticks.first().map(|(at, _)| *at);
-        let row = self.transient.refusals.keys().next().map(|(second, ..)| HostTime((second + 1) * 1_000));
+        let row = self
+            .transient
+            .refusals
+            .keys()
+            .next()
+            .map(|(second, ..)| HostTime((second + 1) * 1_000));
         [due, tick, row].into_iter().flatten().min()
     }
 }
@@ -95,14 +118,25 @@ impl Turn<'_> {
             .filter(|s| !s.def.is_gateway() && kind.is_some_and(|k| s.def.streams(k)))
             .map(|s| (s.number, s.last_cursor + 1))
             .collect();
-        let entry = Entry { seq: durable.seq + 1, time: self.now, wall: self.wall, to, record };
+        let entry = Entry {
+            seq: durable.seq + 1,
+            time: self.now,
+            wall: self.wall,
+            to,
+            record,
+        };
         self.state.apply(&entry);
         self.out.entries.push(entry);
     }
 
     /// Adds an audit row with the turn's time.
     pub fn audit(&mut self, row: AuditEntry) {
-        let row = AuditEntry { time: self.now, wall_ms: self.wall, host_down: self.host_down, ..row };
+        let row = AuditEntry {
+            time: self.now,
+            wall_ms: self.wall,
+            host_down: self.host_down,
+            ..row
+        };
         self.out.audit.push(row);
     }
 
@@ -137,7 +171,8 @@ impl Turn<'_> {
         let now = self.now;
         let rate = rate as usize + usize::from(fault::on(Fault::FloodOffByOne));
         let times: &mut VecDeque<HostTime> = self.state.transient.floods.entry(sender).or_default();
-        let over = times.len() >= rate && times.front().is_some_and(|first| now.since(*first) < 1_000);
+        let over =
+            times.len() >= rate && times.front().is_some_and(|first| now.since(*first) < 1_000);
         if over && fault::on(Fault::FloodCountsAcceptedOnly) {
             return over;
         }
@@ -151,15 +186,33 @@ impl Turn<'_> {
     /// Counts a refusal that has one audit row per sender, check and second.
     pub fn count_refusal(&mut self, row: AuditEntry, check: &'static str) {
         let key = (self.now.0 / 1_000, row.actor.clone(), check);
-        let row = AuditEntry { time: self.now, wall_ms: self.wall, ..row };
-        self.state.transient.refusals.entry(key).or_insert((0, row)).0 += 1;
+        let row = AuditEntry {
+            time: self.now,
+            wall_ms: self.wall,
+            ..row
+        };
+        self.state
+            .transient
+            .refusals
+            .entry(key)
+            .or_insert((0, row))
+            .0 += 1;
     }
 
     fn flush_refusals(&mut self) {
         let second = self.now.0 / 1_000;
-        while let Some(entry) = self.state.transient.refusals.first_entry().filter(|e| e.key().0 < second) {
+        while let Some(entry) = self
+            .state
+            .transient
+            .refusals
+            .first_entry()
+            .filter(|e| e.key().0 < second)
+        {
             let (count, row) = entry.remove();
-            self.out.audit.push(AuditEntry { count: Some(count), ..row });
+            self.out.audit.push(AuditEntry {
+                count: Some(count),
+                ..row
+            });
         }
     }
 
@@ -184,37 +237,90 @@ impl Turn<'_> {
         match input {
             // Both have had their say before anything else.
             Input::Opened { .. } | Input::Time => {}
-            Input::SaveSupervisor { reply, def, source, actor } => {
+            Input::SaveSupervisor {
+                reply,
+                def,
+                source,
+                actor,
+            } => {
                 supervisors::save::supervisor(self, reply, &def, source, &actor);
             }
-            Input::SaveWorkflow { reply, def, source, actor } => {
+            Input::SaveWorkflow {
+                reply,
+                def,
+                source,
+                actor,
+            } => {
                 supervisors::save::workflow(self, reply, &def, source, &actor);
             }
-            Input::IssueCredential { reply, credential, actor } => {
+            Input::IssueCredential {
+                reply,
+                credential,
+                actor,
+            } => {
                 supervisors::save::credential(self, reply, *credential, &actor);
             }
-            Input::Hello { reply, supervisor, tick_period, reviews } => {
+            Input::Hello {
+                reply,
+                supervisor,
+                tick_period,
+                reviews,
+            } => {
                 supervisors::session::hello(self, reply, &supervisor, tick_period, reviews);
             }
-            Input::Disconnected { supervisor, session } => {
+            Input::Disconnected {
+                supervisor,
+                session,
+            } => {
                 supervisors::session::disconnected(self, &supervisor, session);
             }
-            Input::Directive { reply, supervisor, session, directive, delivered } => {
-                interlocking::engine::direct(self, reply, &supervisor, session, &directive, delivered);
+            Input::Directive {
+                reply,
+                supervisor,
+                session,
+                directive,
+                delivered,
+            } => {
+                interlocking::engine::direct(
+                    self,
+                    reply,
+                    &supervisor,
+                    session,
+                    &directive,
+                    delivered,
+                );
             }
             Input::Acknowledge { supervisor, cursor } => {
                 supervisors::session::acknowledge(self, &supervisor, cursor);
             }
-            Input::Fault { supervisor, signal } => requests::review::fault(self, &supervisor, &signal),
-            Input::Command { reply, actor, command, reason, key } => {
+            Input::Fault { supervisor, signal } => {
+                requests::review::fault(self, &supervisor, &signal)
+            }
+            Input::Command {
+                reply,
+                actor,
+                command,
+                reason,
+                key,
+            } => {
                 interlocking::operator::command(self, reply, &actor, &command, reason, key);
             }
-            Input::Ended { run, node, attempt, end } => runs::attempt::ended(self, run, &node, attempt, end),
+            Input::Ended {
+                run,
+                node,
+                attempt,
+                end,
+            } => runs::attempt::ended(self, run, &node, attempt, end),
         }
     }
 }
 
 /// Says that the host itself did it.
 pub(super) fn by_system(reason: &str) -> By {
-    By { channel: Channel::System, actor: "SYSTEM".to_owned(), cause: None, reason: Some(reason.to_owned()) }
+    By {
+        channel: Channel::System,
+        actor: "SYSTEM".to_owned(),
+        cause: None,
+        reason: Some(reason.to_owned()),
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rand::Rng as _;
+use rand::RngExt as _;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq as _;
 
@@ -35,8 +35,12 @@ impl std::fmt::Debug for Token {
 pub fn issue(id: &str, access: Access, wall_ms: u64) -> (Token, Credential) {
     let secret: [u8; 32] = rand::rng().random();
     let secret: String = secret.iter().map(|b| format!("{b:02x}")).collect();
-    let credential =
-        Credential { id: id.to_owned(), digest: Sha256::digest(secret.as_bytes()).into(), access, issued_wall: wall_ms };
+    let credential = Credential {
+        id: id.to_owned(),
+        digest: Sha256::digest(secret.as_bytes()).into(),
+        access,
+        issued_wall: wall_ms,
+    };
     (Token(format!("{id}.{secret}")), credential)
 }
 
@@ -44,7 +48,13 @@ impl Credentials {
     /// Takes the credentials of a state.
     #[must_use]
     pub fn of(state: &crate::core::state::Durable) -> Self {
-        Self(state.credentials.iter().map(|(id, c)| (id.clone(), Arc::clone(c))).collect())
+        Self(
+            state
+                .credentials
+                .iter()
+                .map(|(id, c)| (id.clone(), Arc::clone(c)))
+                .collect(),
+        )
     }
 
     /// Finds the credential that a token is for. Unknown ids take as long as wrong secrets.

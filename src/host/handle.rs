@@ -71,17 +71,26 @@ pub struct HostHandle {
 }
 
 fn stopped() -> Refusal {
-    Refusal::new(Code::Unavailable, "host", "the host is stopping; try again when it is back")
+    Refusal::new(
+        Code::Unavailable,
+        "host",
+        "the host is stopping; try again when it is back",
+    )
 }
 
 fn busy() -> Refusal {
-    Refusal::new(Code::Unavailable, "inbox", "the host has too much to do; try again in a second")
+    Refusal::new(
+        Code::Unavailable,
+        "inbox",
+        "the host has too much to do; try again in a second",
+    )
 }
 
 impl HostHandle {
     async fn ask(&self, lane: &mpsc::Sender<Message>, input: Input) -> Result<Reply, Refusal> {
         let (reply, answer) = oneshot::channel();
-        lane.try_send(Message::Input(Box::new(input), Some(Waiter::Reply(reply)))).map_err(refused)?;
+        lane.try_send(Message::Input(Box::new(input), Some(Waiter::Reply(reply))))
+            .map_err(refused)?;
         answer.await.map_err(|_| stopped())
     }
 
@@ -96,8 +105,18 @@ impl HostHandle {
         reason: Option<String>,
         key: Option<String>,
     ) -> Result<Answer, Refusal> {
-        let lane = if command.op == Op::RunStop.as_str() { &self.urgent } else { &self.inbox };
-        let input = Input::Command { reply: 0, actor, command: Box::new(command), reason, key };
+        let lane = if command.op == Op::RunStop.as_str() {
+            &self.urgent
+        } else {
+            &self.inbox
+        };
+        let input = Input::Command {
+            reply: 0,
+            actor,
+            command: Box::new(command),
+            reason,
+            key,
+        };
         answer(self.ask(lane, input).await?)
     }
 
@@ -105,24 +124,70 @@ impl HostHandle {
     ///
     /// # Errors
     /// The refusal of the save, with every bad field.
-    pub async fn save_supervisor(&self, def: SupervisorDef, source: Source, actor: Actor) -> Result<Saved, Refusal> {
-        saved(self.ask(&self.inbox, Input::SaveSupervisor { reply: 0, def: Box::new(def), source, actor }).await?)
+    pub async fn save_supervisor(
+        &self,
+        def: SupervisorDef,
+        source: Source,
+        actor: Actor,
+    ) -> Result<Saved, Refusal> {
+        saved(
+            self.ask(
+                &self.inbox,
+                Input::SaveSupervisor {
+                    reply: 0,
+                    def: Box::new(def),
+                    source,
+                    actor,
+                },
+            )
+            .await?,
+        )
     }
 
     /// Saves a workflow.
     ///
     /// # Errors
     /// The refusal of the save, with every bad field.
-    pub async fn save_workflow(&self, def: WorkflowDef, source: Source, actor: Actor) -> Result<Saved, Refusal> {
-        saved(self.ask(&self.inbox, Input::SaveWorkflow { reply: 0, def: Box::new(def), source, actor }).await?)
+    pub async fn save_workflow(
+        &self,
+        def: WorkflowDef,
+        source: Source,
+        actor: Actor,
+    ) -> Result<Saved, Refusal> {
+        saved(
+            self.ask(
+                &self.inbox,
+                Input::SaveWorkflow {
+                    reply: 0,
+                    def: Box::new(def),
+                    source,
+                    actor,
+                },
+            )
+            .await?,
+        )
     }
 
     /// Keeps a credential that was made with [`super::credentials::issue`]; good from the return on.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` when the id is taken, `NOT_FOUND` when its supervisor does not exist.
-    pub async fn keep_credential(&self, credential: Credential, actor: Actor) -> Result<Saved, Refusal> {
-        saved(self.ask(&self.inbox, Input::IssueCredential { reply: 0, credential: Box::new(credential), actor }).await?)
+    pub async fn keep_credential(
+        &self,
+        credential: Credential,
+        actor: Actor,
+    ) -> Result<Saved, Refusal> {
+        saved(
+            self.ask(
+                &self.inbox,
+                Input::IssueCredential {
+                    reply: 0,
+                    credential: Box::new(credential),
+                    actor,
+                },
+            )
+            .await?,
+        )
     }
 
     /// Finds the credential that a token is for; none for an unknown one.
@@ -144,7 +209,12 @@ impl HostHandle {
         mailbox: Arc<Mailbox>,
     ) -> Result<Started, Refusal> {
         let (reply, answer) = oneshot::channel();
-        let input = Input::Hello { reply: 0, supervisor, tick_period, reviews };
+        let input = Input::Hello {
+            reply: 0,
+            supervisor,
+            tick_period,
+            reviews,
+        };
         let message = Message::Input(Box::new(input), Some(Waiter::Started(reply, mailbox)));
         self.inbox.try_send(message).map_err(refused)?;
         answer.await.map_err(|_| stopped())?
@@ -153,7 +223,16 @@ impl HostHandle {
     /// Says that a session's stream has ended. Never lost: waits for its place.
     pub async fn disconnected(&self, supervisor: SupervisorId, session: SessionId) {
         // A host that has stopped knows no sessions any more.
-        let _ = self.urgent.send(Message::Input(Box::new(Input::Disconnected { supervisor, session }), None)).await;
+        let _ = self
+            .urgent
+            .send(Message::Input(
+                Box::new(Input::Disconnected {
+                    supervisor,
+                    session,
+                }),
+                None,
+            ))
+            .await;
     }
 
     /// Passes a session's directive on; its result comes by the mailbox under `reference`. Waits for its place,
@@ -171,10 +250,18 @@ impl HostHandle {
         reference: u64,
     ) -> Result<(), Refusal> {
         mailbox.expect_result();
-        let input =
-            Input::Directive { reply: 0, supervisor, session: Some(session), directive: Box::new(directive), delivered };
+        let input = Input::Directive {
+            reply: 0,
+            supervisor,
+            session: Some(session),
+            directive: Box::new(directive),
+            delivered,
+        };
         let waiter = Some(Waiter::Mail(Arc::clone(mailbox), reference));
-        self.inbox.send(Message::Input(Box::new(input), waiter)).await.map_err(|_| stopped())
+        self.inbox
+            .send(Message::Input(Box::new(input), waiter))
+            .await
+            .map_err(|_| stopped())
     }
 
     /// Passes a directive of a unary call on and waits for its result.
@@ -187,28 +274,47 @@ impl HostHandle {
         session: Option<SessionId>,
         directive: Directive,
     ) -> Result<Answer, Refusal> {
-        let input =
-            Input::Directive { reply: 0, supervisor, session, directive: Box::new(directive), delivered: None };
+        let input = Input::Directive {
+            reply: 0,
+            supervisor,
+            session,
+            directive: Box::new(directive),
+            delivered: None,
+        };
         answer(self.ask(&self.inbox, input).await?)
     }
 
     /// Moves a supervisor's stored position.
     pub async fn acknowledge(&self, supervisor: SupervisorId, cursor: u64) {
         // Acknowledgements are never needed (C43); a host that has stopped takes none.
-        let _ = self.inbox.send(Message::Input(Box::new(Input::Acknowledge { supervisor, cursor }), None)).await;
+        let _ = self
+            .inbox
+            .send(Message::Input(
+                Box::new(Input::Acknowledge { supervisor, cursor }),
+                None,
+            ))
+            .await;
     }
 
     /// Takes an engine's word that it cannot handle a signal.
     pub async fn fault(&self, supervisor: SupervisorId, signal: String) {
         // What was open ends by its deadline if the host has stopped.
-        let _ = self.inbox.send(Message::Input(Box::new(Input::Fault { supervisor, signal }), None)).await;
+        let _ = self
+            .inbox
+            .send(Message::Input(
+                Box::new(Input::Fault { supervisor, signal }),
+                None,
+            ))
+            .await;
     }
 
     /// Takes a runtime's report. Blocks while the lane is full; must not be called on an async worker thread.
     pub fn report(&self, report: Report) {
         let Some(input) = ended(report) else { return };
         // A host that has stopped finds the exit again when it opens.
-        let _ = self.urgent.blocking_send(Message::Input(Box::new(input), None));
+        let _ = self
+            .urgent
+            .blocking_send(Message::Input(Box::new(input), None));
     }
 
     /// Returns a consistent view of the state that is not older than this call.
@@ -217,7 +323,10 @@ impl HostHandle {
     /// `UNAVAILABLE` when the host is full or stops.
     pub async fn view(&self) -> Result<View, Refusal> {
         let (reply, answer) = oneshot::channel();
-        self.inbox.send(Message::View(reply)).await.map_err(|_| stopped())?;
+        self.inbox
+            .send(Message::View(reply))
+            .await
+            .map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())
     }
 
@@ -266,7 +375,11 @@ fn refused<T>(error: mpsc::error::TrySendError<T>) -> Refusal {
 }
 
 fn unexpected() -> Refusal {
-    Refusal::new(Code::Internal, "host", "the host gave another kind of reply; please report it")
+    Refusal::new(
+        Code::Internal,
+        "host",
+        "the host gave another kind of reply; please report it",
+    )
 }
 
 fn answer(reply: Reply) -> Result<Answer, Refusal> {
@@ -301,5 +414,10 @@ fn ended(report: Report) -> Option<Input> {
         }
     };
     let (run, node) = (id.execution.parse().ok()?, id.node.parse().ok()?);
-    Some(Input::Ended { run, node, attempt: id.attempt, end })
+    Some(Input::Ended {
+        run,
+        node,
+        attempt: id.attempt,
+        end,
+    })
 }

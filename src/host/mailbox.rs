@@ -73,11 +73,15 @@ impl Mailbox {
 
     /// Takes what is there, if anything is.
     pub fn try_take(&self) -> Option<Mail> {
-        let mut mail = self.mail.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut mail = self
+            .mail
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         if mail.is_empty() {
             return None;
         }
-        self.pending.fetch_sub(mail.results.len(), Ordering::Relaxed);
+        self.pending
+            .fetch_sub(mail.results.len(), Ordering::Relaxed);
         Some(std::mem::take(&mut *mail))
     }
 
@@ -93,7 +97,12 @@ impl Mailbox {
 
     /// Puts something in; [`Mailbox::notify`] then wakes the session, once a commit.
     pub(super) fn put(&self, change: impl FnOnce(&mut Mail)) {
-        change(&mut self.mail.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        change(
+            &mut self
+                .mail
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner),
+        );
     }
 
     pub(super) fn notify(&self) {

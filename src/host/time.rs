@@ -44,17 +44,27 @@ impl HostClock {
     pub fn resume(clock: Arc<dyn Clock>, left_off: &LeftOff) -> Self {
         let (monotonic, boot) = (clock.monotonic_ms(), clock.boot_id());
         let now = match &left_off.opened {
-            Some((same, at, host)) if *same == boot => host.plus(monotonic.saturating_sub(*at)).max(left_off.now),
-            Some(_) => left_off.now.plus(clock.wall_ms().saturating_sub(left_off.wall)),
+            Some((same, at, host)) if *same == boot => {
+                host.plus(monotonic.saturating_sub(*at)).max(left_off.now)
+            }
+            Some(_) => left_off
+                .now
+                .plus(clock.wall_ms().saturating_sub(left_off.wall)),
             None => HostTime(0),
         };
-        Self { clock, base: (now, monotonic), boot }
+        Self {
+            clock,
+            base: (now, monotonic),
+            boot,
+        }
     }
 
     /// Returns the host time now.
     #[must_use]
     pub fn now(&self) -> HostTime {
-        self.base.0.plus(self.clock.monotonic_ms().saturating_sub(self.base.1))
+        self.base
+            .0
+            .plus(self.clock.monotonic_ms().saturating_sub(self.base.1))
     }
 
     /// Returns the wall time now, unix milliseconds.
@@ -72,12 +82,16 @@ impl HostClock {
     /// Returns how long until `due` by the wall of this process; none for a clock that does not run by itself.
     #[must_use]
     pub fn until(&self, due: HostTime) -> Option<std::time::Duration> {
-        self.clock.runs().then(|| std::time::Duration::from_millis(due.since(self.now())))
+        self.clock
+            .runs()
+            .then(|| std::time::Duration::from_millis(due.since(self.now())))
     }
 }
 
 impl std::fmt::Debug for HostClock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HostClock").field("base", &self.base).finish_non_exhaustive()
+        f.debug_struct("HostClock")
+            .field("base", &self.base)
+            .finish_non_exhaustive()
     }
 }

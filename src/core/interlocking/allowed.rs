@@ -10,16 +10,29 @@ use crate::core::state::supervisor::Supervisor;
 const NOTIFIES_MOST: usize = 60;
 
 pub(super) fn check(p: &mut Passage) -> Result<(), Stop> {
-    let answer = matches!(p.request, Some(Request::Verdict { .. } | Request::NoOpinion { .. }));
+    let answer = matches!(
+        p.request,
+        Some(Request::Verdict { .. } | Request::NoOpinion { .. })
+    );
     let op = op(p);
-    let allowed = p.supervisor.def.allowed_commands.iter().any(|pattern| pattern.matches(op));
+    let allowed = p
+        .supervisor
+        .def
+        .allowed_commands
+        .iter()
+        .any(|pattern| pattern.matches(op));
     if !answer && !allowed && !fault::on(Fault::AllowedSkipped) {
         let message = format!("{op} is not in this supervisor's `allowedCommands`; have it added");
-        return Err(Stop::refused(Code::CommandNotAllowed, "allowedCommands", message));
+        return Err(Stop::refused(
+            Code::CommandNotAllowed,
+            "allowedCommands",
+            message,
+        ));
     }
     let notify = matches!(p.request, Some(Request::Notify { .. }));
     if notify && Supervisor::within_minute(&p.supervisor.notifies, p.now) >= NOTIFIES_MOST {
-        let message = format!("{NOTIFIES_MOST} notifies passed in the last minute, the most it may; wait");
+        let message =
+            format!("{NOTIFIES_MOST} notifies passed in the last minute, the most it may; wait");
         return Err(Stop::refused(Code::RateLimited, "notify rate", message));
     }
     Ok(())

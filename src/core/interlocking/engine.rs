@@ -53,11 +53,15 @@ pub(in crate::core) fn direct(
     delivered: Option<HostTime>,
 ) {
     let Some(supervisor) = turn.state().durable().supervisor(id).cloned() else {
-        let message = format!("there is no supervisor `{id}` any more; its credentials ended with it");
+        let message =
+            format!("there is no supervisor `{id}` any more; its credentials ended with it");
         return turn.refuse(reply, Refusal::new(Code::NotFound, "supervisor", message));
     };
     let number = supervisor.number;
-    let floods = turn.floods(Sender::Engine(number), supervisor.def.max_directives_per_second);
+    let floods = turn.floods(
+        Sender::Engine(number),
+        supervisor.def.max_directives_per_second,
+    );
     let mut p = Passage {
         state: turn.state(),
         supervisor: &supervisor,
@@ -73,11 +77,27 @@ pub(in crate::core) fn direct(
         cited: None,
         initiative: false,
     };
-    let stopped = CHECKS.iter().find_map(|(check, remembered)| check(&mut p).err().map(|stop| (stop, *remembered)));
+    let stopped = CHECKS
+        .iter()
+        .find_map(|(check, remembered)| check(&mut p).err().map(|stop| (stop, *remembered)));
     let caller = p.caller();
     let answered = p.answered();
-    let Passage { request, key, fingerprint, cited, initiative, .. } = p;
-    let passed = Passed { number, key: key.unwrap_or_default(), fingerprint, cited, initiative, caller };
+    let Passage {
+        request,
+        key,
+        fingerprint,
+        cited,
+        initiative,
+        ..
+    } = p;
+    let passed = Passed {
+        number,
+        key: key.unwrap_or_default(),
+        fingerprint,
+        cited,
+        initiative,
+        caller,
+    };
     match (stopped, request) {
         (Some((Stop::Replayed(answer), _)), _) => turn.answer(reply, *answer),
         (Some((Stop::Refused(refusal), remembered)), _) => {
@@ -92,7 +112,14 @@ pub(in crate::core) fn direct(
             remember(turn, &passed, &answer, false);
             turn.answer(reply, answer);
         }
-        (None, Some(Request::Notify { level, message, data })) => {
+        (
+            None,
+            Some(Request::Notify {
+                level,
+                message,
+                data,
+            }),
+        ) => {
             turn.audit(AuditEntry {
                 kind: "notify".into(),
                 op: Some("notify".into()),
@@ -110,7 +137,11 @@ pub(in crate::core) fn direct(
             remember(turn, &passed, &answer, false);
             turn.answer(reply, answer);
             if let Some(id) = answered {
-                let end = if allow { ReviewEnd::Allowed } else { ReviewEnd::Denied };
+                let end = if allow {
+                    ReviewEnd::Allowed
+                } else {
+                    ReviewEnd::Denied
+                };
                 review::close(turn, id, end, directive.reason.as_deref());
             }
         }
@@ -123,7 +154,10 @@ pub(in crate::core) fn direct(
             }
         }
         // The shape check sets the request or refuses.
-        (None, None) => turn.answer(reply, Answer::refused(Code::Internal, "shape", "the host lost the request")),
+        (None, None) => turn.answer(
+            reply,
+            Answer::refused(Code::Internal, "shape", "the host lost the request"),
+        ),
     }
 }
 
@@ -142,9 +176,18 @@ fn row(passed: &Passed) -> AuditEntry {
 /// Audits a refusal and makes its answer.
 fn refused(turn: &mut Turn, directive: &Directive, passed: &Passed, refusal: &Refusal) -> Answer {
     let (op, target) = match &directive.body {
-        Body::Command(c) => (c.op.chars().take(80).collect(), Some(c.target.chars().take(256).collect())),
-        Body::ReviewVerdict { answers, .. } => ("verdict".to_owned(), Some(answers.chars().take(80).collect())),
-        Body::DelegationAnswer { answers, .. } => ("answer".to_owned(), Some(answers.chars().take(80).collect())),
+        Body::Command(c) => (
+            c.op.chars().take(80).collect(),
+            Some(c.target.chars().take(256).collect()),
+        ),
+        Body::ReviewVerdict { answers, .. } => (
+            "verdict".to_owned(),
+            Some(answers.chars().take(80).collect()),
+        ),
+        Body::DelegationAnswer { answers, .. } => (
+            "answer".to_owned(),
+            Some(answers.chars().take(80).collect()),
+        ),
         Body::NoOpinion { answers } => ("no_opinion".to_owned(), answers.clone()),
         Body::Delegate { .. } => ("delegate".to_owned(), None),
         Body::Notify { .. } => ("notify".to_owned(), None),
@@ -170,7 +213,8 @@ fn refused(turn: &mut Turn, directive: &Directive, passed: &Passed, refusal: &Re
 /// Keeps the answer under the key, and spends the budgets of what passed.
 fn remember(turn: &mut Turn, passed: &Passed, answer: &Answer, notify: bool) {
     let transient = answer.code.is_some_and(Code::is_transient);
-    if transient && !fault::on(Fault::TransientRemembered) || answer.code.is_some() && fault::on(Fault::RefusalNotRemembered)
+    if transient && !fault::on(Fault::TransientRemembered)
+        || answer.code.is_some() && fault::on(Fault::RefusalNotRemembered)
     {
         return;
     }
@@ -189,18 +233,35 @@ fn remember(turn: &mut Turn, passed: &Passed, answer: &Answer, notify: bool) {
 /// Applies a command to each of its targets by itself.
 fn command(turn: &mut Turn, directive: &Directive, passed: &Passed, call: &Call) -> Answer {
     let caller = &passed.caller;
-    let expanded = expand::expand(turn.state(), &call.act, &call.target, For::Engine(passed.number), &caller.holder);
+    let expanded = expand::expand(
+        turn.state(),
+        &call.act,
+        &call.target,
+        For::Engine(passed.number),
+        &caller.holder,
+    );
     let mut targets = Vec::with_capacity(expanded.ones.len());
     for one in &expanded.ones {
         let (owned, now) = (Owned::By(Some(passed.number)), turn.now);
-        let admitted = permit::admit(turn.state(), &call.act, one, call.if_status.as_deref(), caller, owned, now);
+        let admitted = permit::admit(
+            turn.state(),
+            &call.act,
+            one,
+            call.if_status.as_deref(),
+            caller,
+            owned,
+            now,
+        );
         let result = match admitted {
             Ok(permit) => permit::apply(turn, permit),
             Err(No::Outcome(outcome, detail)) => permit::unchanged(one, outcome, detail),
             Err(No::Refused(refusal)) => return refused(turn, directive, passed, &refusal),
         };
         let row = permit::row(&call.act, caller, Some(&passed.key), &result);
-        turn.audit(AuditEntry { initiative: passed.initiative, ..row });
+        turn.audit(AuditEntry {
+            initiative: passed.initiative,
+            ..row
+        });
         targets.push(result);
     }
     if targets.is_empty() {
@@ -213,5 +274,8 @@ fn command(turn: &mut Turn, directive: &Directive, passed: &Passed, call: &Call)
             ..row(passed)
         });
     }
-    Answer { matched: expanded.matched, ..Answer::done(targets) }
+    Answer {
+        matched: expanded.matched,
+        ..Answer::done(targets)
+    }
 }

@@ -10,5 +10,9 @@ pub(super) fn check(durable: &Durable, one: &One) -> Result<(), No> {
         One::Run(run) => durable.runs.contains_key(run),
         One::Node(run, node) => durable.run(*run).is_some_and(|r| r.index(node).is_some()),
     };
-    if exists { Ok(()) } else { Err(No::Outcome(Outcome::NotFound, None)) }
+    if exists {
+        Ok(())
+    } else {
+        Err(No::Outcome(Outcome::NotFound, None))
+    }
 }

@@ -23,12 +23,28 @@ pub(super) enum For {
 }
 
 /// Expands a target.
-pub(super) fn expand(state: &State, act: &Act, target: &Target, by: For, holder: &Holder) -> Expanded {
-    let whole = |ones| Expanded { ones, matched: None };
+pub(super) fn expand(
+    state: &State,
+    act: &Act,
+    target: &Target,
+    by: For,
+    holder: &Holder,
+) -> Expanded {
+    let whole = |ones| Expanded {
+        ones,
+        matched: None,
+    };
     match target {
         Target::Execution(run) => whole(vec![One::Run(*run)]),
-        Target::Nodes(nodes) => whole(nodes.iter().map(|(x, n)| One::Node(*x, n.clone())).collect()),
-        Target::Workflow(workflow) if matches!(act, Act::Start { .. }) => whole(vec![One::Workflow(workflow.clone())]),
+        Target::Nodes(nodes) => whole(
+            nodes
+                .iter()
+                .map(|(x, n)| One::Node(*x, n.clone()))
+                .collect(),
+        ),
+        Target::Workflow(workflow) if matches!(act, Act::Start { .. }) => {
+            whole(vec![One::Workflow(workflow.clone())])
+        }
         Target::Workflow(workflow) => of_workflow(state, workflow, by),
         Target::OwnedRunning => cut(live(state, by, |_| true)),
         Target::OwnedHeld => cut(live(state, by, |run| run.is_held_by(holder))),
@@ -46,23 +62,41 @@ fn of_workflow(state: &State, workflow: &WorkflowId, by: For) -> Expanded {
     };
     // An unknown or foreign workflow is answered as such, never as an empty selection.
     if !durable.workflows.contains_key(workflow) || !owned {
-        return Expanded { ones: vec![itself], matched: None };
+        return Expanded {
+            ones: vec![itself],
+            matched: None,
+        };
     }
     if fault::on(Fault::SelectorTakesEnded) {
-        return cut(durable.runs.values().filter(|r| r.workflow == *workflow).map(|r| r.id).collect());
+        return cut(durable
+            .runs
+            .values()
+            .filter(|r| r.workflow == *workflow)
+            .map(|r| r.id)
+            .collect());
     }
     let range = (workflow.clone(), ExecutionId(0))..=(workflow.clone(), ExecutionId(u64::MAX));
-    cut(state.index().live.range(range).map(|(_, run)| *run).collect())
+    cut(state
+        .index()
+        .live
+        .range(range)
+        .map(|(_, run)| *run)
+        .collect())
 }
 
 fn live(state: &State, by: For, wanted: impl Fn(&Run) -> bool) -> Vec<ExecutionId> {
-    let For::Engine(number) = by else { return Vec::new() };
+    let For::Engine(number) = by else {
+        return Vec::new();
+    };
     let durable = state.durable();
     let mut runs: Vec<ExecutionId> = Vec::new();
-    let Some(supervisor) = durable.supervisors.get(&number) else { return runs };
+    let Some(supervisor) = durable.supervisors.get(&number) else {
+        return runs;
+    };
     for unit in &supervisor.def.owns {
         if let crate::contract::unit::Unit::Workflow(workflow) = unit {
-            let range = (workflow.clone(), ExecutionId(0))..=(workflow.clone(), ExecutionId(u64::MAX));
+            let range =
+                (workflow.clone(), ExecutionId(0))..=(workflow.clone(), ExecutionId(u64::MAX));
             let of_workflow = state.index().live.range(range).map(|(_, run)| *run);
             runs.extend(of_workflow.filter(|run| durable.run(*run).is_some_and(|r| wanted(r))));
         }
@@ -75,7 +109,14 @@ fn cut(mut runs: Vec<ExecutionId>) -> Expanded {
     if fault::on(Fault::SelectorNewestFirst) {
         runs.reverse();
     }
-    let most = if fault::on(Fault::SelectorUncut) { usize::MAX } else { MAX_TARGETS };
+    let most = if fault::on(Fault::SelectorUncut) {
+        usize::MAX
+    } else {
+        MAX_TARGETS
+    };
     let matched = (runs.len() > most).then_some(runs.len() as u64);
-    Expanded { ones: runs.into_iter().take(most).map(One::Run).collect(), matched }
+    Expanded {
+        ones: runs.into_iter().take(most).map(One::Run).collect(),
+        matched,
+    }
 }

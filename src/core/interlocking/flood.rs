@@ -11,6 +11,8 @@ pub(super) fn check(p: &mut Passage) -> Result<(), Stop> {
     Err(Stop::refused(
         Code::RateLimited,
         "flood",
-        format!("more than {rate} messages in a second; send slower, or raise maxDirectivesPerSecond"),
+        format!(
+            "more than {rate} messages in a second; send slower, or raise maxDirectivesPerSecond"
+        ),
     ))
 }

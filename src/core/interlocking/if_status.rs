@@ -9,12 +9,16 @@ pub(super) fn check(durable: &Durable, one: &One, wanted: Option<&str>) -> Resul
     let actual = match one {
         One::Workflow(_) => None,
         One::Run(run) => durable.run(*run).map(|r| r.status.as_str()),
-        One::Node(run, node) => durable.run(*run).and_then(|r| r.node(node)).map(|n| n.status.as_str()),
+        One::Node(run, node) => durable
+            .run(*run)
+            .and_then(|r| r.node(node))
+            .map(|n| n.status.as_str()),
     };
     match actual {
-        Some(actual) if actual != wanted => {
-            Err(No::Outcome(Outcome::PreconditionFailed, Some(format!("ifStatus {actual}"))))
-        }
+        Some(actual) if actual != wanted => Err(No::Outcome(
+            Outcome::PreconditionFailed,
+            Some(format!("ifStatus {actual}")),
+        )),
         _ => Ok(()),
     }
 }

@@ -18,15 +18,33 @@ pub(super) fn check(p: &mut Passage) -> Result<(), Stop> {
         return Err(Stop::refused(Code::ReasonRequired, "initiative", message));
     }
     let def = &p.supervisor.def;
-    if !def.initiative.iter().any(|pattern| pattern.matches(op)) && !fault::on(Fault::InitiativeListSkipped) {
-        let message = format!("{op} is not in this supervisor's `initiative`; cite an event, or have it added");
-        return Err(Stop::refused(Code::InitiativeNotAllowed, "initiative", message));
+    if !def.initiative.iter().any(|pattern| pattern.matches(op))
+        && !fault::on(Fault::InitiativeListSkipped)
+    {
+        let message = format!(
+            "{op} is not in this supervisor's `initiative`; cite an event, or have it added"
+        );
+        return Err(Stop::refused(
+            Code::InitiativeNotAllowed,
+            "initiative",
+            message,
+        ));
     }
-    let most = def.max_initiative_per_minute as usize + usize::from(fault::on(Fault::InitiativeOffByOne));
-    let now = if fault::on(Fault::InitiativeWindowShort) { HostTime(p.now.0 + 1_000) } else { p.now };
+    let most =
+        def.max_initiative_per_minute as usize + usize::from(fault::on(Fault::InitiativeOffByOne));
+    let now = if fault::on(Fault::InitiativeWindowShort) {
+        HostTime(p.now.0 + 1_000)
+    } else {
+        p.now
+    };
     if Supervisor::within_minute(&p.supervisor.initiative, now) >= most {
-        let message = format!("{most} such commands passed in the last minute, the most it may; wait");
-        return Err(Stop::refused(Code::InitiativeRateLimited, "initiative", message));
+        let message =
+            format!("{most} such commands passed in the last minute, the most it may; wait");
+        return Err(Stop::refused(
+            Code::InitiativeRateLimited,
+            "initiative",
+            message,
+        ));
     }
     Ok(())
 }

@@ -13,14 +13,19 @@ use crate::core::record::Fingerprint;
 
 pub(super) fn check(p: &mut Passage) -> Result<(), Stop> {
     p.fingerprint = fingerprint(p.directive, p.cause.as_deref());
-    let Some(kept) = p.key.as_deref().and_then(|key| p.supervisor.keys.get(key)) else { return Ok(()) };
+    let Some(kept) = p.key.as_deref().and_then(|key| p.supervisor.keys.get(key)) else {
+        return Ok(());
+    };
     if kept.fingerprint != p.fingerprint && !fault::on(Fault::ConflictReplays) {
         return Err(conflict(p.key.as_deref().unwrap_or_default()));
     }
     match &kept.answer {
         Some(answer) => {
             let replayed = !fault::on(Fault::ReplayUnmarked);
-            Err(Stop::Replayed(Box::new(crate::contract::outcome::Answer { replayed, ..answer.clone() })))
+            Err(Stop::Replayed(Box::new(crate::contract::outcome::Answer {
+                replayed,
+                ..answer.clone()
+            })))
         }
         None => Ok(()),
     }
@@ -28,7 +33,11 @@ pub(super) fn check(p: &mut Passage) -> Result<(), Stop> {
 
 /// Makes the refusal of a key that stands for something else.
 pub(super) fn conflict(key: &str) -> Stop {
-    Stop::refused(Code::KeyConflict, "key", format!("key `{key}` was used for something else; use a new key"))
+    Stop::refused(
+        Code::KeyConflict,
+        "key",
+        format!("key `{key}` was used for something else; use a new key"),
+    )
 }
 
 /// Digests what a key stands for: the canonical body with its cause, without `reason` and `ref`.
@@ -36,23 +45,56 @@ fn fingerprint(directive: &Directive, cause: Option<&str>) -> Fingerprint {
     let mut text = String::with_capacity(128);
     match &directive.body {
         Body::Command(command) => put_command(&mut text, command),
-        Body::ReviewVerdict { answers, verdict } => put(&mut text, &["ReviewVerdict", answers, verdict]),
-        Body::DelegationAnswer { answers, answer, value } => {
-            put(&mut text, &["DelegationAnswer", answers, answer.as_deref().unwrap_or_default()]);
+        Body::ReviewVerdict { answers, verdict } => {
+            put(&mut text, &["ReviewVerdict", answers, verdict])
+        }
+        Body::DelegationAnswer {
+            answers,
+            answer,
+            value,
+        } => {
+            put(
+                &mut text,
+                &[
+                    "DelegationAnswer",
+                    answers,
+                    answer.as_deref().unwrap_or_default(),
+                ],
+            );
             put_value(&mut text, value.as_ref().unwrap_or(&Value::Null));
         }
-        Body::Delegate { kind, payload, choices } => {
+        Body::Delegate {
+            kind,
+            payload,
+            choices,
+        } => {
             put(&mut text, &["Delegate", kind]);
             put_value(&mut text, payload);
-            put(&mut text, &choices.iter().map(String::as_str).collect::<Vec<_>>());
+            put(
+                &mut text,
+                &choices.iter().map(String::as_str).collect::<Vec<_>>(),
+            );
         }
-        Body::Notify { level, message, data } => {
+        Body::Notify {
+            level,
+            message,
+            data,
+        } => {
             put(&mut text, &["Notify", level, message]);
             put_value(&mut text, data.as_ref().unwrap_or(&Value::Null));
         }
-        Body::NoOpinion { answers } => put(&mut text, &["NoOpinion", answers.as_deref().unwrap_or_default()]),
+        Body::NoOpinion { answers } => put(
+            &mut text,
+            &["NoOpinion", answers.as_deref().unwrap_or_default()],
+        ),
     }
-    put(&mut text, &[cause.unwrap_or_default(), if directive.dry_run { "dry" } else { "" }]);
+    put(
+        &mut text,
+        &[
+            cause.unwrap_or_default(),
+            if directive.dry_run { "dry" } else { "" },
+        ],
+    );
     digest(&text)
 }
 
@@ -69,7 +111,15 @@ fn digest(text: &str) -> Fingerprint {
 }
 
 fn put_command(text: &mut String, command: &Command) {
-    put(text, &["Command", &command.op, &command.target, command.if_status.as_deref().unwrap_or_default()]);
+    put(
+        text,
+        &[
+            "Command",
+            &command.op,
+            &command.target,
+            command.if_status.as_deref().unwrap_or_default(),
+        ],
+    );
     for (name, value) in &command.args {
         put(text, &[name]);
         put_value(text, value);
@@ -114,7 +164,10 @@ pub(super) fn whole(n: &serde_json::Number) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     n.as_i64().or_else(|| {
         let f = n.as_f64()?;
-        #[expect(clippy::cast_possible_truncation, reason = "the range check leaves only whole numbers that fit")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the range check leaves only whole numbers that fit"
+        )]
         (f.fract() == 0.0 && f.abs() <= EXACT).then_some(f as i64)
     })
 }

@@ -64,22 +64,51 @@ pub(in crate::core) fn command(
     key: Option<String>,
 ) {
     let fingerprint = key::command_fingerprint(command);
-    let order = Order { actor: actor.clone(), command: command.clone(), reason, key, fingerprint };
+    let order = Order {
+        actor: actor.clone(),
+        command: command.clone(),
+        reason,
+        key,
+        fingerprint,
+    };
     let call = match form(&order) {
         Ok(call) => call,
         Err(refusal) => return refuse(turn, reply, &order, &refusal),
     };
     let kept = order.key.as_deref().and_then(|key| {
-        turn.state().durable().operator_keys.get(&actor.to_string())?.get(key).cloned()
+        turn.state()
+            .durable()
+            .operator_keys
+            .get(&actor.to_string())?
+            .get(key)
+            .cloned()
     });
     if let Some(kept) = kept {
         if kept.fingerprint != fingerprint {
-            let Stop::Refused(refusal) = key::conflict(order.key.as_deref().unwrap_or_default()) else { return };
+            let Stop::Refused(refusal) = key::conflict(order.key.as_deref().unwrap_or_default())
+            else {
+                return;
+            };
             return refuse(turn, reply, &order, &refusal);
         }
         match (&kept.answer, kept.review) {
-            (Some(answer), _) => return turn.answer(reply, Answer { replayed: true, ..answer.clone() }),
-            (None, Some(id)) => return turn.transient().waiting.entry(id).or_default().push((reply, true)),
+            (Some(answer), _) => {
+                return turn.answer(
+                    reply,
+                    Answer {
+                        replayed: true,
+                        ..answer.clone()
+                    },
+                );
+            }
+            (None, Some(id)) => {
+                return turn
+                    .transient()
+                    .waiting
+                    .entry(id)
+                    .or_default()
+                    .push((reply, true));
+            }
             // The first try ended in a refusal that is not remembered.
             (None, None) => {}
         }
@@ -87,7 +116,12 @@ pub(in crate::core) fn command(
     let rate = turn.state().durable().settings.operator_rate;
     if turn.floods(Sender::Operator(actor.to_string()), rate) {
         let message = format!("more than {rate} commands in a second; send slower");
-        return refuse(turn, reply, &order, &Refusal::new(Code::RateLimited, "flood", message));
+        return refuse(
+            turn,
+            reply,
+            &order,
+            &Refusal::new(Code::RateLimited, "flood", message),
+        );
     }
     match way(turn, &order, call) {
         Ok(Way::Answered(answer)) => finish(turn, &order, reply, answer),
@@ -120,70 +154,143 @@ pub(in crate::core) fn form(order: &Order) -> Result<Call, Refusal> {
 
 fn way(turn: &Turn, order: &Order, call: Call) -> Result<Way, Refusal> {
     let invalid = |check, message: &str| Err(Refusal::new(Code::InvalidArgument, check, message));
-    if matches!(call.target, crate::contract::target::Target::OwnedRunning | crate::contract::target::Target::OwnedHeld) {
-        return invalid("shape", "target: only an engine owns anything; name a workflow or an execution");
+    if matches!(
+        call.target,
+        crate::contract::target::Target::OwnedRunning | crate::contract::target::Target::OwnedHeld
+    ) {
+        return invalid(
+            "shape",
+            "target: only an engine owns anything; name a workflow or an execution",
+        );
     }
     let (state, durable) = (turn.state(), turn.state().durable());
     let caller = order.caller();
-    let expanded = expand::expand(state, &call.act, &call.target, For::Operator, &caller.holder);
+    let expanded = expand::expand(
+        state,
+        &call.act,
+        &call.target,
+        For::Operator,
+        &caller.holder,
+    );
     let (ones, matched) = (expanded.ones, expanded.matched);
-    let missing = ones.iter().filter(|one| exists::check(durable, one).is_err()).count();
-    if missing > 0 && ones.len() == 1 || ones.iter().any(|o| matches!(o, One::Workflow(_)) && !matches!(call.act, Act::Start { .. })) {
-        let message = format!("`{}` does not exist; look at the list of what does", call.target);
+    let missing = ones
+        .iter()
+        .filter(|one| exists::check(durable, one).is_err())
+        .count();
+    if missing > 0 && ones.len() == 1
+        || ones
+            .iter()
+            .any(|o| matches!(o, One::Workflow(_)) && !matches!(call.act, Act::Start { .. }))
+    {
+        let message = format!(
+            "`{}` does not exist; look at the list of what does",
+            call.target
+        );
         return Err(Refusal::new(Code::NotFound, "target exists", message));
     }
-    let found: Vec<&One> = ones.iter().filter(|one| exists::check(durable, one).is_ok()).collect();
+    let found: Vec<&One> = ones
+        .iter()
+        .filter(|one| exists::check(durable, one).is_ok())
+        .collect();
     let Some(first) = found.first() else {
-        let targets = ones.iter().map(|one| permit::unchanged(one, Outcome::NotFound, None)).collect();
-        return Ok(Way::Answered(Answer { matched, ..Answer::done(targets) }));
+        let targets = ones
+            .iter()
+            .map(|one| permit::unchanged(one, Outcome::NotFound, None))
+            .collect();
+        return Ok(Way::Answered(Answer {
+            matched,
+            ..Answer::done(targets)
+        }));
     };
     let number = owner::of(durable, first);
     if found.iter().any(|one| owner::of(durable, one) != number) {
-        return invalid("owner", "target: the targets have several owners; send one command for each owner");
+        return invalid(
+            "owner",
+            "target: the targets have several owners; send one command for each owner",
+        );
     }
     let Some(supervisor) = number.and_then(|n| durable.supervisors.get(&n)) else {
         if durable.settings.default_enabled {
             return Ok(Way::Passes(call, ones, None, matched));
         }
-        let message = "owner: none; the default supervisor is off, so nobody can command what nobody owns";
+        let message =
+            "owner: none; the default supervisor is off, so nobody can command what nobody owns";
         return Err(Refusal::new(Code::ControlledBySupervisor, "owner", message));
     };
     if supervisor.def.is_gateway() {
         return Ok(Way::Passes(call, ones, number, matched));
     }
     let op = call.act.op();
-    if !supervisor.def.operator_access.iter().any(|pattern| pattern.matches(op)) {
+    if !supervisor
+        .def
+        .operator_access
+        .iter()
+        .any(|pattern| pattern.matches(op))
+    {
         let id = &supervisor.def.id;
-        let message = format!("owner: `{id}` does not list {op} in its operatorAccess; ask its engine's owner, or have it added");
+        let message = format!(
+            "owner: `{id}` does not list {op} in its operatorAccess; ask its engine's owner, or have it added"
+        );
         return Err(Refusal::new(Code::ControlledBySupervisor, "owner", message));
     }
     // Nobody is asked about what would change nothing.
     let mut results: Vec<TargetResult> = Vec::new();
     for one in &ones {
         let owned = Owned::By(number);
-        match permit::admit(state, &call.act, one, call.if_status.as_deref(), &caller, owned, turn.now) {
+        match permit::admit(
+            state,
+            &call.act,
+            one,
+            call.if_status.as_deref(),
+            &caller,
+            owned,
+            turn.now,
+        ) {
             Ok(_) => return Ok(Way::Reviewed(ones, Arc::clone(supervisor))),
-            Err(No::Outcome(outcome, detail)) => results.push(permit::unchanged(one, outcome, detail)),
+            Err(No::Outcome(outcome, detail)) => {
+                results.push(permit::unchanged(one, outcome, detail))
+            }
             Err(No::Refused(refusal)) => return Err(refusal),
         }
     }
-    Ok(Way::Answered(Answer { matched, ..Answer::done(results) }))
+    Ok(Way::Answered(Answer {
+        matched,
+        ..Answer::done(results)
+    }))
 }
 
 /// Applies a command to each target, with every check made at this moment.
-pub(in crate::core) fn apply_all(turn: &mut Turn, order: &Order, call: &Call, ones: &[One], number: Option<u32>) -> Answer {
+pub(in crate::core) fn apply_all(
+    turn: &mut Turn,
+    order: &Order,
+    call: &Call,
+    ones: &[One],
+    number: Option<u32>,
+) -> Answer {
     let caller = order.caller();
     let mut targets = Vec::with_capacity(ones.len());
     for one in ones {
         let now = turn.now;
-        let admitted =
-            permit::admit(turn.state(), &call.act, one, call.if_status.as_deref(), &caller, Owned::By(number), now);
+        let admitted = permit::admit(
+            turn.state(),
+            &call.act,
+            one,
+            call.if_status.as_deref(),
+            &caller,
+            Owned::By(number),
+            now,
+        );
         let result = match admitted {
             Ok(permit) => permit::apply(turn, permit),
             Err(No::Outcome(outcome, detail)) => permit::unchanged(one, outcome, detail),
             Err(No::Refused(refusal)) => return audit_refusal(turn, order, &refusal),
         };
-        turn.audit(permit::row(&call.act, &caller, order.key.as_deref(), &result));
+        turn.audit(permit::row(
+            &call.act,
+            &caller,
+            order.key.as_deref(),
+            &result,
+        ));
         targets.push(result);
     }
     Answer::done(targets)
@@ -200,7 +307,10 @@ pub(in crate::core) fn audit_refusal(turn: &mut Turn, order: &Order, refusal: &R
         outcome: Some(refusal.code.as_str().into()),
         check: Some(refusal.check.into()),
         detail: Some(refusal.message.clone()),
-        reason: order.reason.as_ref().map(|r| r.chars().take(1_024).collect()),
+        reason: order
+            .reason
+            .as_ref()
+            .map(|r| r.chars().take(1_024).collect()),
         key: order.key.as_ref().map(|k| k.chars().take(128).collect()),
         ..AuditEntry::default()
     };
@@ -228,7 +338,12 @@ fn finish(turn: &mut Turn, order: &Order, reply: Token, answer: Answer) {
 pub(in crate::core) fn remember(turn: &mut Turn, order: &Order, answer: &Answer) {
     let Some(key) = &order.key else { return };
     let transient = answer.code.is_some_and(Code::is_transient);
-    let known = turn.state().durable().operator_keys.get(&order.actor.to_string()).is_some_and(|k| k.get(key).is_some());
+    let known = turn
+        .state()
+        .durable()
+        .operator_keys
+        .get(&order.actor.to_string())
+        .is_some_and(|k| k.get(key).is_some());
     if transient && !known {
         return;
     }

@@ -41,9 +41,18 @@ pub(in crate::core) struct Passage<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::core) enum Request {
     Command(Call),
-    Verdict { answers: String, allow: bool },
-    Notify { level: String, message: String, data: Option<String> },
-    NoOpinion { answers: Option<String> },
+    Verdict {
+        answers: String,
+        allow: bool,
+    },
+    Notify {
+        level: String,
+        message: String,
+        data: Option<String>,
+    },
+    NoOpinion {
+        answers: Option<String>,
+    },
 }
 
 /// A command, once its form is checked.
@@ -88,7 +97,12 @@ impl Passage<'_> {
     /// Returns the review that the request answers, where its id has the form of one.
     pub fn answered(&self) -> Option<ReviewId> {
         match &self.request {
-            Some(Request::Verdict { answers, .. } | Request::NoOpinion { answers: Some(answers) }) => answers.parse().ok(),
+            Some(
+                Request::Verdict { answers, .. }
+                | Request::NoOpinion {
+                    answers: Some(answers),
+                },
+            ) => answers.parse().ok(),
             _ => None,
         }
     }

@@ -4,6 +4,7 @@
 use super::{exists, if_status, owner};
 use crate::contract::id::ExecutionId;
 use crate::contract::outcome::{Outcome, TargetResult};
+use crate::contract::time::HostTime;
 use crate::core::audit::AuditEntry;
 use crate::core::fault::{self, Fault};
 use crate::core::record::{By, Holder, Record, StopMode};
@@ -11,7 +12,6 @@ use crate::core::runs::act::{self, Act, Caller, No, One};
 use crate::core::runs::{again, hold, settle, start, stop};
 use crate::core::state::State;
 use crate::core::turn::Turn;
-use crate::contract::time::HostTime;
 
 /// A command that has passed every check for one target, at this moment.
 pub(in crate::core) struct Permit<'a> {
@@ -54,7 +54,11 @@ pub(in crate::core) fn admit<'a>(
     }
     if_status::check(durable, one, if_status)?;
     act::judge(state, act, one, caller, now)?;
-    Ok(Permit { act, one: one.clone(), caller })
+    Ok(Permit {
+        act,
+        one: one.clone(),
+        caller,
+    })
 }
 
 /// Applies a permitted command to its target: the change, its place in the run's order, what follows.
@@ -63,11 +67,20 @@ pub(in crate::core) fn apply(turn: &mut Turn, permit: Permit) -> TargetResult {
     let by = &caller.by;
     let mut detail = None;
     let run = match (&one, act) {
-        (One::Workflow(workflow), Act::Start { params, priority }) => start::perform(turn, workflow, params, *priority, by),
+        (One::Workflow(workflow), Act::Start { params, priority }) => {
+            start::perform(turn, workflow, params, *priority, by)
+        }
         (One::Run(run) | One::Node(run, _), _) => Some(*run),
         (One::Workflow(_), _) => None,
     };
-    let Some(id) = run else { return TargetResult { target: one.to_string(), outcome: Outcome::NotFound, detail, order: None } };
+    let Some(id) = run else {
+        return TargetResult {
+            target: one.to_string(),
+            outcome: Outcome::NotFound,
+            detail,
+            order: None,
+        };
+    };
     let node = match &one {
         One::Node(_, node) => Some(node.clone()),
         _ => None,
@@ -76,15 +89,31 @@ pub(in crate::core) fn apply(turn: &mut Turn, permit: Permit) -> TargetResult {
         (Act::Pause, _) => hold::pause(turn, id, caller),
         (Act::Resume, _) => detail = hold::resume(turn, id, caller),
         (Act::ResumeHeld, _) => detail = hold::resume_held(turn, id, caller),
-        (Act::Stop { mode, grace, drain_limit }, _) => stop::perform(turn, id, *mode, *grace, *drain_limit, by),
+        (
+            Act::Stop {
+                mode,
+                grace,
+                drain_limit,
+            },
+            _,
+        ) => stop::perform(turn, id, *mode, *grace, *drain_limit, by),
         (Act::Retry, Some(node)) => again::retry(turn, id, node, by),
         (Act::Skip, Some(node)) => again::skip(turn, id, node, by),
         (Act::Start { .. }, _) | (Act::Retry | Act::Skip, None) => {}
     }
     let order = number(turn, id, node, act, detail.clone(), by);
     settle::run(turn, id);
-    let target = if matches!(act, Act::Start { .. }) { format!("execution:{id}") } else { one.to_string() };
-    TargetResult { target, outcome: Outcome::Applied, detail, order }
+    let target = if matches!(act, Act::Start { .. }) {
+        format!("execution:{id}")
+    } else {
+        one.to_string()
+    };
+    TargetResult {
+        target,
+        outcome: Outcome::Applied,
+        detail,
+        order,
+    }
 }
 
 /// Gives the command its place in the run's order and tells the owner of it.
@@ -100,12 +129,26 @@ fn number(
     let order = run.order + u64::from(!fault::on(Fault::OrderStandsStill));
     let workflow = run.workflow.clone();
     let (op, by) = (act.op(), by.clone());
-    turn.emit(Record::ControlOutcome { run: id, workflow, node, op, outcome: Outcome::Applied, detail, order, by });
+    turn.emit(Record::ControlOutcome {
+        run: id,
+        workflow,
+        node,
+        op,
+        outcome: Outcome::Applied,
+        detail,
+        order,
+        by,
+    });
     Some(order)
 }
 
 /// Makes the audit row for one target of a command.
-pub(in crate::core) fn row(act: &Act, caller: &Caller, key: Option<&str>, result: &TargetResult) -> AuditEntry {
+pub(in crate::core) fn row(
+    act: &Act,
+    caller: &Caller,
+    key: Option<&str>,
+    result: &TargetResult,
+) -> AuditEntry {
     AuditEntry {
         kind: "command".into(),
         channel: caller.by.channel.as_str().into(),
@@ -123,16 +166,40 @@ pub(in crate::core) fn row(act: &Act, caller: &Caller, key: Option<&str>, result
 }
 
 /// Makes the result of a target that the command has no effect on.
-pub(in crate::core) fn unchanged(one: &One, outcome: Outcome, detail: Option<String>) -> TargetResult {
-    TargetResult { target: one.to_string(), outcome, detail, order: None }
+pub(in crate::core) fn unchanged(
+    one: &One,
+    outcome: Outcome,
+    detail: Option<String>,
+) -> TargetResult {
+    TargetResult {
+        target: one.to_string(),
+        outcome,
+        detail,
+        order: None,
+    }
 }
 
 /// Stops a run at once by the host itself (C6, SYSTEM).
 pub(in crate::core) fn by_host(turn: &mut Turn, id: ExecutionId, by: By) {
-    let act = Act::Stop { mode: StopMode::Immediate, grace: stop::GRACE_MS, drain_limit: None };
-    let caller = Caller { by, holder: Holder::System };
+    let act = Act::Stop {
+        mode: StopMode::Immediate,
+        grace: stop::GRACE_MS,
+        drain_limit: None,
+    };
+    let caller = Caller {
+        by,
+        holder: Holder::System,
+    };
     let now = turn.now;
-    let permit = admit(turn.state(), &act, &One::Run(id), None, &caller, Owned::Exempt, now);
+    let permit = admit(
+        turn.state(),
+        &act,
+        &One::Run(id),
+        None,
+        &caller,
+        Owned::Exempt,
+        now,
+    );
     if let Ok(permit) = permit {
         let result = apply(turn, permit);
         turn.audit(row(&act, &caller, None, &result));

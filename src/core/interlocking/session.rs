@@ -5,15 +5,26 @@ use crate::contract::code::Code;
 use crate::core::fault::{self, Fault};
 
 pub(super) fn check(p: &mut Passage) -> Result<(), Stop> {
-    let live = p.state.transient.live.get(&p.supervisor.number).map(|l| l.session);
+    let live = p
+        .state
+        .transient
+        .live
+        .get(&p.supervisor.number)
+        .map(|l| l.session);
     // A unary call that names no session is good while there is no live one to be named.
     if p.session == live || fault::on(Fault::StaleSessionAccepted) {
         return Ok(());
     }
     let message = match (live, p.session) {
-        (Some(live), Some(_)) => format!("the live session is {live}; a newer one has taken this one's place"),
-        (Some(live), None) => format!("name the live session ({live}), by its stream or in the call"),
-        (None, _) => "the session has ended; connect again, or send without naming a session".to_owned(),
+        (Some(live), Some(_)) => {
+            format!("the live session is {live}; a newer one has taken this one's place")
+        }
+        (Some(live), None) => {
+            format!("name the live session ({live}), by its stream or in the call")
+        }
+        (None, _) => {
+            "the session has ended; connect again, or send without naming a session".to_owned()
+        }
     };
     Err(Stop::refused(Code::StaleSession, "session", message))
 }

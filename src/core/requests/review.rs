@@ -20,8 +20,17 @@ use crate::core::state::supervisor::Supervisor;
 use crate::core::turn::Turn;
 
 /// Asks the owner's engine, or decides at once where nobody would answer.
-pub(in crate::core) fn ask(turn: &mut Turn, reply: Token, order: Order, ones: &[One], supervisor: &Supervisor) {
-    let timeout = supervisor.def.review_timeout.map_or(turn.state().durable().settings.review_timeout_ms, |t| t.0);
+pub(in crate::core) fn ask(
+    turn: &mut Turn,
+    reply: Token,
+    order: Order,
+    ones: &[One],
+    supervisor: &Supervisor,
+) {
+    let timeout = supervisor
+        .def
+        .review_timeout
+        .map_or(turn.state().durable().settings.review_timeout_ms, |t| t.0);
     let number = supervisor.number;
     let live = turn.state().transient.live.get(&number).cloned();
     let end = match &live {
@@ -29,7 +38,13 @@ pub(in crate::core) fn ask(turn: &mut Turn, reply: Token, order: Order, ones: &[
         Some(_) => None,
         None => {
             let opened = turn.state().transient.opened_at;
-            let gone = turn.state().transient.gone_since.get(&number).copied().unwrap_or(opened.max(supervisor.saved));
+            let gone = turn
+                .state()
+                .transient
+                .gone_since
+                .get(&number)
+                .copied()
+                .unwrap_or(opened.max(supervisor.saved));
             let long = turn.now.since(gone) > timeout && !fault::on(Fault::GoneEngineAwaited);
             long.then_some(ReviewEnd::Timeout)
         }
@@ -57,12 +72,21 @@ pub(in crate::core) fn ask(turn: &mut Turn, reply: Token, order: Order, ones: &[
     });
     if let Some(key) = order.key.clone() {
         let (actor, fingerprint) = (order.actor.clone(), order.fingerprint);
-        turn.emit(Record::Commanded { actor, key, fingerprint, answer: None, review: Some(id) });
+        turn.emit(Record::Commanded {
+            actor,
+            key,
+            fingerprint,
+            answer: None,
+            review: Some(id),
+        });
     }
     turn.transient().waiting.insert(id, vec![(reply, false)]);
     if let (Some(live), Some(review)) = (live, turn.state().durable().reviews.get(&id).cloned()) {
         let message = SessionMessage::Review(ReviewQuestion::from(&*review));
-        turn.send(Output::Session { to: live.session, message });
+        turn.send(Output::Session {
+            to: live.session,
+            message,
+        });
     }
 }
 
@@ -73,17 +97,34 @@ pub(in crate::core) fn time_out(turn: &mut Turn, id: ReviewId) {
 
 /// Ends a review that the engine cannot handle.
 pub(in crate::core) fn fault(turn: &mut Turn, supervisor: &SupervisorId, signal: &str) {
-    let Some(number) = turn.state().durable().supervisor(supervisor).map(|s| s.number) else { return };
-    let Ok(id) = signal.parse::<ReviewId>() else { return };
+    let Some(number) = turn
+        .state()
+        .durable()
+        .supervisor(supervisor)
+        .map(|s| s.number)
+    else {
+        return;
+    };
+    let Ok(id) = signal.parse::<ReviewId>() else {
+        return;
+    };
     let open = |r: &Review| r.supervisor == number && r.end.is_none();
-    if turn.state().durable().reviews.get(&id).is_some_and(|r| open(r)) {
+    if turn
+        .state()
+        .durable()
+        .reviews
+        .get(&id)
+        .is_some_and(|r| open(r))
+    {
         close(turn, id, ReviewEnd::NoOpinion, Some("fault"));
     }
 }
 
 /// Ends a review and does what its end means for the command.
 pub(in crate::core) fn close(turn: &mut Turn, id: ReviewId, end: ReviewEnd, reason: Option<&str>) {
-    let Some(review) = turn.state().durable().reviews.get(&id).cloned() else { return };
+    let Some(review) = turn.state().durable().reviews.get(&id).cloned() else {
+        return;
+    };
     turn.emit(Record::ReviewClosed { id, end });
     let ones: Vec<One> = review.targets.iter().filter_map(|t| one(t)).collect();
     let order = Order {
@@ -93,10 +134,24 @@ pub(in crate::core) fn close(turn: &mut Turn, id: ReviewId, end: ReviewEnd, reas
         key: review.key.clone(),
         fingerprint: review.fingerprint,
     };
-    let answer = conclude(turn, &order, &ones, review.supervisor, end, reason, &id.to_string());
+    let answer = conclude(
+        turn,
+        &order,
+        &ones,
+        review.supervisor,
+        end,
+        reason,
+        &id.to_string(),
+    );
     operator::remember(turn, &order, &answer);
     for (to, replayed) in turn.transient().waiting.remove(&id).unwrap_or_default() {
-        turn.answer(to, Answer { replayed, ..answer.clone() });
+        turn.answer(
+            to,
+            Answer {
+                replayed,
+                ..answer.clone()
+            },
+        );
     }
 }
 
@@ -105,7 +160,10 @@ fn one(text: &str) -> Option<One> {
     match text.parse().ok()? {
         Target::Execution(run) => Some(One::Run(run)),
         Target::Workflow(workflow) => Some(One::Workflow(workflow)),
-        Target::Nodes(nodes) => nodes.into_iter().next().map(|(run, node)| One::Node(run, node)),
+        Target::Nodes(nodes) => nodes
+            .into_iter()
+            .next()
+            .map(|(run, node)| One::Node(run, node)),
         Target::Input(_) | Target::OwnedRunning | Target::OwnedHeld | Target::Server => None,
     }
 }
@@ -119,7 +177,13 @@ fn conclude(
     reason: Option<&str>,
     review: &str,
 ) -> Answer {
-    let supervisor = turn.state().durable().supervisors.get(&number).map(|s| s.def.id.to_string()).unwrap_or_default();
+    let supervisor = turn
+        .state()
+        .durable()
+        .supervisors
+        .get(&number)
+        .map(|s| s.def.id.to_string())
+        .unwrap_or_default();
     let stop = order.command.op == Op::RunStop.as_str();
     let silent = matches!(end, ReviewEnd::Timeout | ReviewEnd::NoOpinion);
     let passes = match end {
@@ -145,7 +209,9 @@ fn conclude(
         check: Some("review".into()),
         detail: Some(match (silent, passes) {
             (true, true) => format!("{review}: nobody decided; a stop is allowed then"),
-            (true, false) => format!("{review}: nobody decided; anything but a stop is refused then"),
+            (true, false) => {
+                format!("{review}: nobody decided; anything but a stop is refused then")
+            }
             (false, _) => review.to_owned(),
         }),
         reason: reason.map(str::to_owned),
@@ -157,9 +223,15 @@ fn conclude(
     let why = match (end, reason) {
         (ReviewEnd::Denied, Some(reason)) => format!("denied by supervisor:{supervisor}: {reason}"),
         (ReviewEnd::Denied, None) => format!("denied by supervisor:{supervisor}"),
-        _ => format!("timeout: the engine of supervisor:{supervisor} did not decide; try again when it is there"),
+        _ => format!(
+            "timeout: the engine of supervisor:{supervisor} did not decide; try again when it is there"
+        ),
     };
-    operator::audit_refusal(turn, order, &Refusal::new(Code::ControlRejected, "review", why))
+    operator::audit_refusal(
+        turn,
+        order,
+        &Refusal::new(Code::ControlRejected, "review", why),
+    )
 }
 
 fn apply_reviewed(turn: &mut Turn, order: &Order, ones: &[One], number: u32) -> Answer {

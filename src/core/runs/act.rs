@@ -19,11 +19,18 @@ use super::start;
 /// A command with its arguments, checked for form.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::core) enum Act {
-    Start { params: BTreeMap<String, String>, priority: i32 },
+    Start {
+        params: BTreeMap<String, String>,
+        priority: i32,
+    },
     Pause,
     Resume,
     ResumeHeld,
-    Stop { mode: StopMode, grace: u64, drain_limit: Option<u64> },
+    Stop {
+        mode: StopMode,
+        grace: u64,
+        drain_limit: Option<u64>,
+    },
     Retry,
     Skip,
 }
@@ -96,22 +103,47 @@ impl No {
 
 /// Says whether the command would be applied to the target, and why not if not. The last check before
 /// the effect, made again at that moment.
-pub(in crate::core) fn judge(state: &State, act: &Act, one: &One, caller: &Caller, now: HostTime) -> Result<(), No> {
+pub(in crate::core) fn judge(
+    state: &State,
+    act: &Act,
+    one: &One,
+    caller: &Caller,
+    now: HostTime,
+) -> Result<(), No> {
     let durable = state.durable();
     match (act, one) {
-        (Act::Start { params, .. }, One::Workflow(workflow)) => start::judge(state, workflow, params),
+        (Act::Start { params, .. }, One::Workflow(workflow)) => {
+            start::judge(state, workflow, params)
+        }
         (Act::Retry | Act::Skip, One::Node(run, node)) => judge_node(durable, act, *run, node, now),
         (Act::Pause | Act::Resume | Act::ResumeHeld | Act::Stop { .. }, One::Run(run)) => {
             judge_run(durable, act, *run, caller, now)
         }
         // The shape check lets no such pair through.
-        _ => Err(No::Refused(Refusal::new(Code::InvalidArgument, "shape", "the target does not fit the operation"))),
+        _ => Err(No::Refused(Refusal::new(
+            Code::InvalidArgument,
+            "shape",
+            "the target does not fit the operation",
+        ))),
     }
 }
 
-fn judge_run(durable: &Durable, act: &Act, run: ExecutionId, caller: &Caller, now: HostTime) -> Result<(), No> {
-    let Some(run) = durable.run(run) else { return Err(No::Outcome(Outcome::NotFound, None)) };
-    if let Act::Stop { mode, grace, drain_limit } = act {
+fn judge_run(
+    durable: &Durable,
+    act: &Act,
+    run: ExecutionId,
+    caller: &Caller,
+    now: HostTime,
+) -> Result<(), No> {
+    let Some(run) = durable.run(run) else {
+        return Err(No::Outcome(Outcome::NotFound, None));
+    };
+    if let Act::Stop {
+        mode,
+        grace,
+        drain_limit,
+    } = act
+    {
         return judge_stop(run, *mode, *grace, *drain_limit, now);
     }
     if run.status.is_terminal() || run.status == RunStatus::Stopping {
@@ -132,32 +164,62 @@ fn judge_run(durable: &Durable, act: &Act, run: ExecutionId, caller: &Caller, no
 pub(super) fn clears(caller: &Caller, holder: &Holder) -> bool {
     match holder {
         Holder::Supervisor(_) => true,
-        Holder::Person(_) => caller.by.channel == Channel::Operator || fault::on(Fault::EngineClearsPersons),
+        Holder::Person(_) => {
+            caller.by.channel == Channel::Operator || fault::on(Fault::EngineClearsPersons)
+        }
         Holder::System => false,
     }
 }
 
-fn judge_stop(run: &Run, mode: StopMode, grace: u64, drain_limit: Option<u64>, now: HostTime) -> Result<(), No> {
+fn judge_stop(
+    run: &Run,
+    mode: StopMode,
+    grace: u64,
+    drain_limit: Option<u64>,
+    now: HostTime,
+) -> Result<(), No> {
     if run.status.is_terminal() {
-        return Err(No::Outcome(Outcome::AlreadyInState, Some(format!("state {}", run.status))));
+        return Err(No::Outcome(
+            Outcome::AlreadyInState,
+            Some(format!("state {}", run.status)),
+        ));
     }
-    let Some(stop) = run.stop.filter(|_| run.status == RunStatus::Stopping) else { return Ok(()) };
+    let Some(stop) = run.stop.filter(|_| run.status == RunStatus::Stopping) else {
+        return Ok(());
+    };
     let end_of_time = HostTime(u64::MAX);
     let (present, wanted) = match (stop.mode, mode) {
         (StopMode::Drain, StopMode::Immediate) => return Ok(()),
         (StopMode::Immediate, StopMode::Drain) => return Err(No::already()),
-        (StopMode::Drain, StopMode::Drain) => {
-            (stop.deadline.unwrap_or(end_of_time), drain_limit.map_or(end_of_time, |ms| now.plus(ms)))
+        (StopMode::Drain, StopMode::Drain) => (
+            stop.deadline.unwrap_or(end_of_time),
+            drain_limit.map_or(end_of_time, |ms| now.plus(ms)),
+        ),
+        (StopMode::Immediate, StopMode::Immediate) => {
+            (stop.deadline.unwrap_or(end_of_time), now.plus(grace))
         }
-        (StopMode::Immediate, StopMode::Immediate) => (stop.deadline.unwrap_or(end_of_time), now.plus(grace)),
     };
-    if wanted < present { Ok(()) } else { Err(No::already()) }
+    if wanted < present {
+        Ok(())
+    } else {
+        Err(No::already())
+    }
 }
 
-fn judge_node(durable: &Durable, act: &Act, run: ExecutionId, node: &NodeId, now: HostTime) -> Result<(), No> {
+fn judge_node(
+    durable: &Durable,
+    act: &Act,
+    run: ExecutionId,
+    node: &NodeId,
+    now: HostTime,
+) -> Result<(), No> {
     let found = durable.run(run).and_then(|r| Some((r, r.index(node)?)));
-    let Some((run, index)) = found else { return Err(No::Outcome(Outcome::NotFound, None)) };
-    let Some(node) = run.nodes.get(index) else { return Err(No::Outcome(Outcome::NotFound, None)) };
+    let Some((run, index)) = found else {
+        return Err(No::Outcome(Outcome::NotFound, None));
+    };
+    let Some(node) = run.nodes.get(index) else {
+        return Err(No::Outcome(Outcome::NotFound, None));
+    };
     match act {
         Act::Retry => judge_retry(run, index, node, now),
         _ => judge_skip(run, node, now),
@@ -177,13 +239,26 @@ fn judge_retry(run: &Run, index: usize, node: &Node, now: HostTime) -> Result<()
     if matches!(run.status, RunStatus::Stopping | RunStatus::Succeeded) {
         return Err(No::state(run.status));
     }
-    let Some(plan) = &run.plan else { return Err(No::state(run.status)) };
-    let need = plan.needs[index].iter().find(|n| !run.nodes[**n].satisfies());
+    let Some(plan) = &run.plan else {
+        return Err(No::state(run.status));
+    };
+    let need = plan.needs[index]
+        .iter()
+        .find(|n| !run.nodes[**n].satisfies());
     if let Some(&need) = need.filter(|_| !fault::on(Fault::RetryUnderFailure)) {
-        return Err(No::precondition(format!("need {} is {}", plan.ids[need], run.nodes[need].status)));
+        return Err(No::precondition(format!(
+            "need {} is {}",
+            plan.ids[need], run.nodes[need].status
+        )));
     }
-    if let Some(&below) = plan.dependents[index].iter().find(|d| run.nodes[**d].started) {
-        return Err(No::precondition(format!("dependent {} has started", plan.ids[below])));
+    if let Some(&below) = plan.dependents[index]
+        .iter()
+        .find(|d| run.nodes[**d].started)
+    {
+        return Err(No::precondition(format!(
+            "dependent {} has started",
+            plan.ids[below]
+        )));
     }
     past_timeout(run, now)
 }
@@ -192,7 +267,8 @@ fn judge_skip(run: &Run, node: &Node, now: HostTime) -> Result<(), No> {
     match (node.status, node.why) {
         (NodeStatus::Skipped, Some(Why::Command)) => return Err(No::already()),
         (NodeStatus::Skipped, Some(Why::Upstream)) => {}
-        (NodeStatus::Pending | NodeStatus::Ready | NodeStatus::Failed | NodeStatus::Stopped, _) => {}
+        (NodeStatus::Pending | NodeStatus::Ready | NodeStatus::Failed | NodeStatus::Stopped, _) => {
+        }
         _ => return Err(No::state(node.status)),
     }
     if run.status == RunStatus::Succeeded {

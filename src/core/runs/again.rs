@@ -17,10 +17,19 @@ pub(in crate::core) fn retry(turn: &mut Turn, id: ExecutionId, node: &NodeId, by
 
 /// Skips the node, so that nodes below may go on.
 pub(in crate::core) fn skip(turn: &mut Turn, id: ExecutionId, node: &NodeId, by: &By) {
-    let Some(run) = turn.state().durable().run(id).cloned() else { return };
+    let Some(run) = turn.state().durable().run(id).cloned() else {
+        return;
+    };
     let blocked = run.node(node).is_some_and(|n| n.blocks());
     reopen(turn, id, by);
-    settle::set_node(turn, id, node, NodeStatus::Skipped, Some(Why::Command), Some(by.clone()));
+    settle::set_node(
+        turn,
+        id,
+        node,
+        NodeStatus::Skipped,
+        Some(Why::Command),
+        Some(by.clone()),
+    );
     if blocked && run.status != RunStatus::Stopping {
         wait_again(turn, id, node, by);
     }
@@ -29,21 +38,37 @@ pub(in crate::core) fn skip(turn: &mut Turn, id: ExecutionId, node: &NodeId, by:
 /// A run that has ended waits for a run slot again.
 fn reopen(turn: &mut Turn, id: ExecutionId, by: &By) {
     let ended = |s| matches!(s, RunStatus::Failed | RunStatus::Stopped);
-    if turn.state().durable().run(id).is_some_and(|r| ended(r.status)) {
+    if turn
+        .state()
+        .durable()
+        .run(id)
+        .is_some_and(|r| ended(r.status))
+    {
         settle::set_run(turn, id, RunStatus::Queued, Some(by.clone()));
     }
 }
 
 /// Nodes below that never ran wait for their needs again.
 fn wait_again(turn: &mut Turn, id: ExecutionId, node: &NodeId, by: &By) {
-    let Some(run) = turn.state().durable().run(id).cloned() else { return };
-    let Some((plan, index)) = run.plan.as_ref().zip(run.index(node)) else { return };
+    let Some(run) = turn.state().durable().run(id).cloned() else {
+        return;
+    };
+    let Some((plan, index)) = run.plan.as_ref().zip(run.index(node)) else {
+        return;
+    };
     if fault::on(Fault::RetryLeavesDownstream) {
         return;
     }
     for below in plan.downstream(index) {
         if run.nodes[below].can_wait_again() {
-            settle::set_node(turn, id, &plan.ids[below], NodeStatus::Pending, None, Some(by.clone()));
+            settle::set_node(
+                turn,
+                id,
+                &plan.ids[below],
+                NodeStatus::Pending,
+                None,
+                Some(by.clone()),
+            );
         }
     }
 }

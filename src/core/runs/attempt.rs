@@ -13,21 +13,36 @@ use super::settle;
 use super::stop::GRACE_MS;
 
 /// An attempt has ended. What an attempt that is not the current one says changes nothing.
-pub(in crate::core) fn ended(turn: &mut Turn, id: ExecutionId, node: &NodeId, attempt: u32, end: AttemptEnd) {
+pub(in crate::core) fn ended(
+    turn: &mut Turn,
+    id: ExecutionId,
+    node: &NodeId,
+    attempt: u32,
+    end: AttemptEnd,
+) {
     let found = turn.state().durable().run(id).cloned();
     let current = |n: &Node| {
         let same = n.attempt == attempt || fault::on(Fault::StaleReportCounts);
         n.status == NodeStatus::Running && same
     };
-    let Some((run, index)) = found.and_then(|r| r.index(node).map(|i| (r, i))).filter(|(r, i)| current(&r.nodes[*i]))
+    let Some((run, index)) = found
+        .and_then(|r| r.index(node).map(|i| (r, i)))
+        .filter(|(r, i)| current(&r.nodes[*i]))
     else {
         return stale(turn, id, node, attempt, end);
     };
     let state = &run.nodes[index];
     let (to, why) = outcome(state, end);
-    let retry = (to == NodeStatus::Failed).then(|| retry_delay(&run, index)).flatten();
+    let retry = (to == NodeStatus::Failed)
+        .then(|| retry_delay(&run, index))
+        .flatten();
     let (to, why, attempt, retry) = match retry {
-        Some(delay) => (NodeStatus::Ready, Some(Why::Retry), state.attempt + 1, Some(delay)),
+        Some(delay) => (
+            NodeStatus::Ready,
+            Some(Why::Retry),
+            state.attempt + 1,
+            Some(delay),
+        ),
         None => (to, why, state.attempt, None),
     };
     turn.emit(Record::NodeStatus {
@@ -49,14 +64,18 @@ pub(in crate::core) fn ended(turn: &mut Turn, id: ExecutionId, node: &NodeId, at
 fn outcome(node: &Node, end: AttemptEnd) -> (NodeStatus, Option<Why>) {
     let clean = end == AttemptEnd::Code(0);
     match (node.ending, end) {
-        (Some(Ending::RunStop), _) if clean && fault::on(Fault::StopExitZeroSucceeds) => (NodeStatus::Succeeded, None),
+        (Some(Ending::RunStop), _) if clean && fault::on(Fault::StopExitZeroSucceeds) => {
+            (NodeStatus::Succeeded, None)
+        }
         (Some(Ending::RunStop), _) => (NodeStatus::Stopped, Some(Why::RunStopped)),
         (Some(Ending::Timeout), _) if clean && fault::on(Fault::TimeoutExitZeroSucceeds) => {
             (NodeStatus::Succeeded, None)
         }
         (Some(Ending::Timeout), _) => (NodeStatus::Failed, Some(Why::Timeout)),
         (None, AttemptEnd::Code(0)) => (NodeStatus::Succeeded, None),
-        (None, AttemptEnd::Code(_) | AttemptEnd::Signal(_)) => (NodeStatus::Failed, Some(Why::Exit)),
+        (None, AttemptEnd::Code(_) | AttemptEnd::Signal(_)) => {
+            (NodeStatus::Failed, Some(Why::Exit))
+        }
         (None, AttemptEnd::NotStarted) => (NodeStatus::Failed, Some(Why::NotStarted)),
         (None, AttemptEnd::Lost) => (NodeStatus::Failed, Some(Why::HostLost)),
     }
@@ -75,7 +94,12 @@ fn retry_delay(run: &Run, index: usize) -> Option<u64> {
 }
 
 fn stale(turn: &mut Turn, run: ExecutionId, node: &NodeId, attempt: u32, end: AttemptEnd) {
-    turn.emit(Record::StaleReport { run, node: node.clone(), attempt, end });
+    turn.emit(Record::StaleReport {
+        run,
+        node: node.clone(),
+        attempt,
+        end,
+    });
     turn.audit(AuditEntry {
         kind: "stale_exit".into(),
         channel: "SYSTEM".into(),
@@ -88,23 +112,55 @@ fn stale(turn: &mut Turn, run: ExecutionId, node: &NodeId, attempt: u32, end: At
 
 /// An attempt has taken longer than its node's timeout: it is told to end.
 pub(in crate::core) fn time_out(turn: &mut Turn, id: ExecutionId, index: usize) {
-    let Some((node, attempt)) = named(turn, id, index) else { return };
+    let Some((node, attempt)) = named(turn, id, index) else {
+        return;
+    };
     let kill_at = Some(turn.now.plus(GRACE_MS));
-    turn.emit(Record::AttemptEnding { run: id, node: node.clone(), ending: Ending::Timeout, kill_at });
-    turn.effect(Effect::Stop { run: id, node, attempt, kill: false });
+    turn.emit(Record::AttemptEnding {
+        run: id,
+        node: node.clone(),
+        ending: Ending::Timeout,
+        kill_at,
+    });
+    turn.effect(Effect::Stop {
+        run: id,
+        node,
+        attempt,
+        kill: false,
+    });
 }
 
 /// An attempt did not end within its grace: it is killed.
 pub(in crate::core) fn kill(turn: &mut Turn, id: ExecutionId, index: usize) {
-    let Some((node, attempt)) = named(turn, id, index) else { return };
-    let ending = turn.state().durable().run(id).and_then(|r| r.nodes[index].ending).unwrap_or(Ending::RunStop);
-    turn.emit(Record::AttemptEnding { run: id, node: node.clone(), ending, kill_at: None });
+    let Some((node, attempt)) = named(turn, id, index) else {
+        return;
+    };
+    let ending = turn
+        .state()
+        .durable()
+        .run(id)
+        .and_then(|r| r.nodes[index].ending)
+        .unwrap_or(Ending::RunStop);
+    turn.emit(Record::AttemptEnding {
+        run: id,
+        node: node.clone(),
+        ending,
+        kill_at: None,
+    });
     if !fault::on(Fault::KillForgotten) {
-        turn.effect(Effect::Stop { run: id, node, attempt, kill: true });
+        turn.effect(Effect::Stop {
+            run: id,
+            node,
+            attempt,
+            kill: true,
+        });
     }
 }
 
 fn named(turn: &Turn, id: ExecutionId, index: usize) -> Option<(NodeId, u32)> {
     let run = turn.state().durable().run(id)?;
-    Some((run.plan.as_ref()?.ids.get(index)?.clone(), run.nodes.get(index)?.attempt))
+    Some((
+        run.plan.as_ref()?.ids.get(index)?.clone(),
+        run.nodes.get(index)?.attempt,
+    ))
 }

@@ -11,9 +11,19 @@ use super::settle;
 
 /// Adds the caller's hold.
 pub(in crate::core) fn pause(turn: &mut Turn, id: ExecutionId, caller: &Caller) {
-    let Some(run) = turn.state().durable().run(id).cloned() else { return };
-    let holder = if fault::on(Fault::PauseDropsHolder) { Holder::System } else { caller.holder.clone() };
-    let hold = Hold { holder, reason: caller.by.reason.clone(), since_wall: turn.wall() };
+    let Some(run) = turn.state().durable().run(id).cloned() else {
+        return;
+    };
+    let holder = if fault::on(Fault::PauseDropsHolder) {
+        Holder::System
+    } else {
+        caller.holder.clone()
+    };
+    let hold = Hold {
+        holder,
+        reason: caller.by.reason.clone(),
+        since_wall: turn.wall(),
+    };
     turn.emit(Record::HoldAdded { run: id, hold });
     let to = match run.status {
         RunStatus::Queued => RunStatus::Paused,
@@ -26,7 +36,13 @@ pub(in crate::core) fn pause(turn: &mut Turn, id: ExecutionId, caller: &Caller) 
 /// Clears the holds that the caller may clear; returns the detail for the result.
 pub(in crate::core) fn resume(turn: &mut Turn, id: ExecutionId, caller: &Caller) -> Option<String> {
     let run = turn.state().durable().run(id).cloned()?;
-    let mut cleared: Vec<Holder> = run.holds.iter().map(|h| &h.holder).filter(|h| clears(caller, h)).cloned().collect();
+    let mut cleared: Vec<Holder> = run
+        .holds
+        .iter()
+        .map(|h| &h.holder)
+        .filter(|h| clears(caller, h))
+        .cloned()
+        .collect();
     if fault::on(Fault::ResumeForgetsHold) && cleared.len() > 1 {
         cleared.pop();
     }
@@ -37,12 +53,21 @@ pub(in crate::core) fn resume(turn: &mut Turn, id: ExecutionId, caller: &Caller)
 }
 
 /// Clears the caller's own hold; returns the detail for the result.
-pub(in crate::core) fn resume_held(turn: &mut Turn, id: ExecutionId, caller: &Caller) -> Option<String> {
+pub(in crate::core) fn resume_held(
+    turn: &mut Turn,
+    id: ExecutionId,
+    caller: &Caller,
+) -> Option<String> {
     drop_holds(turn, id, vec![caller.holder.clone()], caller)
 }
 
 /// Clears holds and goes on when none is left; says who still holds.
-fn drop_holds(turn: &mut Turn, id: ExecutionId, holders: Vec<Holder>, caller: &Caller) -> Option<String> {
+fn drop_holds(
+    turn: &mut Turn,
+    id: ExecutionId,
+    holders: Vec<Holder>,
+    caller: &Caller,
+) -> Option<String> {
     turn.emit(Record::HoldsCleared { run: id, holders });
     let run = turn.state().durable().run(id)?;
     if !run.holds.is_empty() {

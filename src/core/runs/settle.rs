@@ -10,7 +10,9 @@ use crate::core::turn::Turn;
 
 /// Draws every consequence for one run.
 pub(in crate::core) fn run(turn: &mut Turn, id: ExecutionId) {
-    let Some(run) = turn.state().durable().run(id).cloned() else { return };
+    let Some(run) = turn.state().durable().run(id).cloned() else {
+        return;
+    };
     if run.status.is_terminal() {
         return;
     }
@@ -28,22 +30,34 @@ fn skip_below_failures(turn: &mut Turn, run: &Run) {
     while again {
         again = false;
         for (i, node) in run.nodes.iter().enumerate() {
-            let below = node.status == NodeStatus::Pending && !blocked[i] && plan.needs[i].iter().any(|n| blocked[*n]);
+            let below = node.status == NodeStatus::Pending
+                && !blocked[i]
+                && plan.needs[i].iter().any(|n| blocked[*n]);
             if below {
                 blocked[i] = true;
                 again = true;
-                set_node(turn, run.id, &plan.ids[i], NodeStatus::Skipped, Some(Why::Upstream), None);
+                set_node(
+                    turn,
+                    run.id,
+                    &plan.ids[i],
+                    NodeStatus::Skipped,
+                    Some(Why::Upstream),
+                    None,
+                );
             }
         }
     }
 }
 
 fn wake_ready(turn: &mut Turn, id: ExecutionId) {
-    let Some(run) = turn.state().durable().run(id).cloned() else { return };
+    let Some(run) = turn.state().durable().run(id).cloned() else {
+        return;
+    };
     let Some(plan) = &run.plan else { return };
     let satisfied = |n: &usize| {
         let node = &run.nodes[*n];
-        node.satisfies() || fault::on(Fault::UpstreamSkipSatisfies) && node.status == NodeStatus::Skipped
+        node.satisfies()
+            || fault::on(Fault::UpstreamSkipSatisfies) && node.status == NodeStatus::Skipped
     };
     for (i, node) in run.nodes.iter().enumerate() {
         if node.status == NodeStatus::Pending && plan.needs[i].iter().all(satisfied) {
@@ -53,11 +67,16 @@ fn wake_ready(turn: &mut Turn, id: ExecutionId) {
 }
 
 fn end_or_pause(turn: &mut Turn, id: ExecutionId) {
-    let Some(run) = turn.state().durable().run(id) else { return };
+    let Some(run) = turn.state().durable().run(id) else {
+        return;
+    };
     if run.has_running() {
         return;
     }
-    let startable = run.nodes.iter().any(|n| matches!(n.status, NodeStatus::Pending | NodeStatus::Ready));
+    let startable = run
+        .nodes
+        .iter()
+        .any(|n| matches!(n.status, NodeStatus::Pending | NodeStatus::Ready));
     let to = match run.status {
         RunStatus::Stopping => RunStatus::Stopped,
         _ if !startable && run.nodes.iter().all(Node::satisfies) => RunStatus::Succeeded,
@@ -70,8 +89,16 @@ fn end_or_pause(turn: &mut Turn, id: ExecutionId) {
 
 /// Changes a run's status.
 pub(super) fn set_run(turn: &mut Turn, id: ExecutionId, to: RunStatus, by: Option<By>) {
-    let Some(run) = turn.state().durable().run(id) else { return };
-    let record = Record::RunStatus { run: id, workflow: run.workflow.clone(), from: run.status, to, by };
+    let Some(run) = turn.state().durable().run(id) else {
+        return;
+    };
+    let record = Record::RunStatus {
+        run: id,
+        workflow: run.workflow.clone(),
+        from: run.status,
+        to,
+        by,
+    };
     turn.emit(record);
 }
 
@@ -84,7 +111,9 @@ pub(super) fn set_node(
     why: Option<Why>,
     by: Option<By>,
 ) {
-    let Some(run) = turn.state().durable().run(id) else { return };
+    let Some(run) = turn.state().durable().run(id) else {
+        return;
+    };
     let Some(found) = run.node(node) else { return };
     let record = Record::NodeStatus {
         run: id,

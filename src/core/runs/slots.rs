@@ -16,7 +16,8 @@ pub(in crate::core) fn fill(turn: &mut Turn) {
 }
 
 fn fill_runs(turn: &mut Turn) {
-    let most = turn.state().durable().settings.max_running_runs + u32::from(fault::on(Fault::RunSlotOffByOne));
+    let most = turn.state().durable().settings.max_running_runs
+        + u32::from(fault::on(Fault::RunSlotOffByOne));
     while turn.state().index().running_runs < most {
         let queue = &turn.state().index().queue;
         let next = if fault::on(Fault::PriorityIgnored) {
@@ -30,16 +31,23 @@ fn fill_runs(turn: &mut Turn) {
 }
 
 fn fill_nodes(turn: &mut Turn) {
-    let most = turn.state().durable().settings.max_running_nodes + u32::from(fault::on(Fault::NodeSlotOffByOne));
+    let most = turn.state().durable().settings.max_running_nodes
+        + u32::from(fault::on(Fault::NodeSlotOffByOne));
     while turn.state().index().running_nodes < most {
-        let Some((_, run, node)) = turn.state().index().startable.first().copied() else { return };
+        let Some((_, run, node)) = turn.state().index().startable.first().copied() else {
+            return;
+        };
         start(turn, run, node);
     }
 }
 
 fn start(turn: &mut Turn, id: ExecutionId, index: usize) {
-    let Some(run) = turn.state().durable().run(id).cloned() else { return };
-    let Some((plan, node)) = run.plan.as_ref().zip(run.nodes.get(index)) else { return };
+    let Some(run) = turn.state().durable().run(id).cloned() else {
+        return;
+    };
+    let Some((plan, node)) = run.plan.as_ref().zip(run.nodes.get(index)) else {
+        return;
+    };
     let Some(def) = plan.node(index) else { return };
     turn.emit(Record::NodeStatus {
         run: id,
@@ -60,7 +68,10 @@ fn start(turn: &mut Turn, id: ExecutionId, index: usize) {
 }
 
 /// Makes the effect that begins a node's newest attempt; also for taking attempts up after a restart.
-pub(in crate::core) fn start_effect(run: &crate::core::state::run::Run, index: usize) -> Option<StartEffect> {
+pub(in crate::core) fn start_effect(
+    run: &crate::core::state::run::Run,
+    index: usize,
+) -> Option<StartEffect> {
     let plan = run.plan.as_ref()?;
     let def = plan.node(index)?;
     let mut env = run.params.clone();

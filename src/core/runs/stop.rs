@@ -16,8 +16,17 @@ use super::settle;
 pub(in crate::core) const GRACE_MS: u64 = 10_000;
 
 /// Stops a run, or makes its stop harder.
-pub(in crate::core) fn perform(turn: &mut Turn, id: ExecutionId, mode: StopMode, grace: u64, drain_limit: Option<u64>, by: &By) {
-    let Some(run) = turn.state().durable().run(id).cloned() else { return };
+pub(in crate::core) fn perform(
+    turn: &mut Turn,
+    id: ExecutionId,
+    mode: StopMode,
+    grace: u64,
+    drain_limit: Option<u64>,
+    by: &By,
+) {
+    let Some(run) = turn.state().durable().run(id).cloned() else {
+        return;
+    };
     let to = match run.status {
         RunStatus::Queued => Some(RunStatus::Stopped),
         RunStatus::Stopping => None,
@@ -31,7 +40,12 @@ pub(in crate::core) fn perform(turn: &mut Turn, id: ExecutionId, mode: StopMode,
             StopMode::Drain => drain_limit.map(|ms| turn.now.plus(ms)),
             StopMode::Immediate => Some(turn.now.plus(grace)),
         };
-        turn.emit(Record::StopSet { run: id, mode, grace, deadline });
+        turn.emit(Record::StopSet {
+            run: id,
+            mode,
+            grace,
+            deadline,
+        });
     }
     for (node, state) in run.named_nodes() {
         let waits = match state.status {
@@ -39,7 +53,14 @@ pub(in crate::core) fn perform(turn: &mut Turn, id: ExecutionId, mode: StopMode,
             status => status == NodeStatus::Pending,
         };
         if waits {
-            settle::set_node(turn, id, node, NodeStatus::Stopped, Some(Why::RunStopped), Some(by.clone()));
+            settle::set_node(
+                turn,
+                id,
+                node,
+                NodeStatus::Stopped,
+                Some(Why::RunStopped),
+                Some(by.clone()),
+            );
         }
     }
     if mode == StopMode::Immediate {
@@ -49,7 +70,10 @@ pub(in crate::core) fn perform(turn: &mut Turn, id: ExecutionId, mode: StopMode,
 
 /// Tells what runs to end, or to be killed earlier than it would have been.
 fn end_attempts(turn: &mut Turn, run: &Run, kill_at: HostTime) {
-    for (node, state) in run.named_nodes().filter(|(_, n)| n.status == NodeStatus::Running) {
+    for (node, state) in run
+        .named_nodes()
+        .filter(|(_, n)| n.status == NodeStatus::Running)
+    {
         // An attempt that was told before keeps the earlier of both times; one that was killed stays so.
         let told = state.ending.is_some();
         let kill_at = match (told, state.kill_at) {
@@ -57,19 +81,36 @@ fn end_attempts(turn: &mut Turn, run: &Run, kill_at: HostTime) {
             (true, Some(at)) => Some(at.min(kill_at)),
             (false, _) => Some(kill_at),
         };
-        turn.emit(Record::AttemptEnding { run: run.id, node: node.clone(), ending: Ending::RunStop, kill_at });
+        turn.emit(Record::AttemptEnding {
+            run: run.id,
+            node: node.clone(),
+            ending: Ending::RunStop,
+            kill_at,
+        });
         if !told {
-            turn.effect(Effect::Stop { run: run.id, node: node.clone(), attempt: state.attempt, kill: false });
+            turn.effect(Effect::Stop {
+                run: run.id,
+                node: node.clone(),
+                attempt: state.attempt,
+                kill: false,
+            });
         }
     }
 }
 
 /// A drain has taken too long: it becomes immediate.
 pub(in crate::core) fn end_drain(turn: &mut Turn, id: ExecutionId) {
-    let Some(run) = turn.state().durable().run(id).cloned() else { return };
+    let Some(run) = turn.state().durable().run(id).cloned() else {
+        return;
+    };
     let grace = run.stop.map_or(GRACE_MS, |s| s.grace);
     let kill_at = turn.now.plus(grace);
-    turn.emit(Record::StopSet { run: id, mode: StopMode::Immediate, grace, deadline: Some(kill_at) });
+    turn.emit(Record::StopSet {
+        run: id,
+        mode: StopMode::Immediate,
+        grace,
+        deadline: Some(kill_at),
+    });
     end_attempts(turn, &run, kill_at);
     settle::run(turn, id);
 }

@@ -21,6 +21,7 @@ impl State {
     pub fn apply(&mut self, entry: &Entry) {
         self.durable.seq = entry.seq;
         self.durable.now = entry.time;
+        self.durable.wall = entry.wall;
         for (number, cursor) in &entry.to {
             if let Some(supervisor) = self.durable.supervisors.get_mut(number) {
                 let supervisor = Arc::make_mut(supervisor);
@@ -34,25 +35,54 @@ impl State {
     fn apply_record(&mut self, entry: &Entry) {
         let now = entry.time;
         match &entry.record {
-            Record::Opened { boot, monotonic, settings } => {
+            Record::Opened {
+                boot,
+                monotonic,
+                settings,
+            } => {
                 self.durable.opened = Some((boot.clone(), *monotonic, now));
                 self.durable.settings = settings.clone();
             }
-            Record::SupervisorSaved { number, json, source } => self.durable.save_supervisor(entry, *number, json, *source),
-            Record::WorkflowSaved { revision, json, source } => self.durable.save_workflow(*revision, json, *source),
+            Record::SupervisorSaved {
+                number,
+                json,
+                source,
+            } => self.durable.save_supervisor(entry, *number, json, *source),
+            Record::WorkflowSaved {
+                revision,
+                json,
+                source,
+            } => self.durable.save_workflow(*revision, json, *source),
             Record::CredentialIssued(credential) => {
-                self.durable.credentials.insert(credential.id.clone(), Arc::new(credential.clone()));
+                self.durable
+                    .credentials
+                    .insert(credential.id.clone(), Arc::new(credential.clone()));
             }
-            Record::SessionAccepted { supervisor, session } => {
+            Record::SessionAccepted {
+                supervisor,
+                session,
+            } => {
                 self.durable.last_session = session.0;
                 self.supervisor(*supervisor, |s| s.newest_session = Some((*session, now)));
             }
             Record::Acknowledged { supervisor, cursor } => {
                 self.supervisor(*supervisor, |s| s.acknowledged = Some(*cursor));
             }
-            Record::RunCreated { run, workflow, revision, params, priority, deadline, by: _ } => {
+            Record::RunCreated {
+                run,
+                workflow,
+                revision,
+                params,
+                priority,
+                deadline,
+                by: _,
+            } => {
                 self.durable.last_run = run.0;
-                let plan = self.durable.plans.get(&(workflow.clone(), *revision)).cloned();
+                let plan = self
+                    .durable
+                    .plans
+                    .get(&(workflow.clone(), *revision))
+                    .cloned();
                 let nodes = plan.as_ref().map_or(0, |p| p.ids.len());
                 let run = Run {
                     id: *run,
@@ -81,7 +111,16 @@ impl State {
                     r.stop = None;
                 }
             }),
-            Record::NodeStatus { run, node, to, attempt, why, end, deadline, .. } => {
+            Record::NodeStatus {
+                run,
+                node,
+                to,
+                attempt,
+                why,
+                end,
+                deadline,
+                ..
+            } => {
                 self.node(*run, node, |n| {
                     n.status = *to;
                     n.why = *why;
@@ -101,22 +140,54 @@ impl State {
                     }
                 });
             }
-            Record::HoldAdded { run, hold } => self.run(*run, Scope::Run, |r| r.holds.push(hold.clone())),
-            Record::HoldsCleared { run, holders } => {
-                self.run(*run, Scope::Run, |r| r.holds.retain(|h| !holders.contains(&h.holder)));
+            Record::HoldAdded { run, hold } => {
+                self.run(*run, Scope::Run, |r| r.holds.push(hold.clone()))
             }
-            Record::StopSet { run, mode, grace, deadline } => self.run(*run, Scope::Run, |r| {
-                r.stop = Some(Stop { mode: *mode, grace: *grace, deadline: *deadline });
+            Record::HoldsCleared { run, holders } => {
+                self.run(*run, Scope::Run, |r| {
+                    r.holds.retain(|h| !holders.contains(&h.holder))
+                });
+            }
+            Record::StopSet {
+                run,
+                mode,
+                grace,
+                deadline,
+            } => self.run(*run, Scope::Run, |r| {
+                r.stop = Some(Stop {
+                    mode: *mode,
+                    grace: *grace,
+                    deadline: *deadline,
+                });
                 r.holds.clear();
             }),
-            Record::AttemptEnding { run, node, ending, kill_at } => self.node(*run, node, |n| {
+            Record::AttemptEnding {
+                run,
+                node,
+                ending,
+                kill_at,
+            } => self.node(*run, node, |n| {
                 n.ending = Some(*ending);
                 n.kill_at = *kill_at;
             }),
-            Record::ControlOutcome { run, order, .. } => self.run(*run, Scope::Run, |r| r.order = *order),
-            Record::Directed { supervisor, key, fingerprint, answer, cited, initiative, notify } => {
+            Record::ControlOutcome { run, order, .. } => {
+                self.run(*run, Scope::Run, |r| r.order = *order)
+            }
+            Record::Directed {
+                supervisor,
+                key,
+                fingerprint,
+                answer,
+                cited,
+                initiative,
+                notify,
+            } => {
                 self.supervisor(*supervisor, |s| {
-                    let kept = Kept { fingerprint: *fingerprint, answer: Some(answer.clone()), review: None };
+                    let kept = Kept {
+                        fingerprint: *fingerprint,
+                        answer: Some(answer.clone()),
+                        review: None,
+                    };
                     s.keys.put(now, key, kept);
                     if let Some(cited) = cited {
                         s.cite(*cited);
@@ -129,10 +200,25 @@ impl State {
                     }
                 });
             }
-            Record::Commanded { actor, key, fingerprint, answer, review } => {
-                let kept = Kept { fingerprint: *fingerprint, answer: answer.clone(), review: *review };
+            Record::Commanded {
+                actor,
+                key,
+                fingerprint,
+                answer,
+                review,
+            } => {
+                let kept = Kept {
+                    fingerprint: *fingerprint,
+                    answer: answer.clone(),
+                    review: *review,
+                };
                 let scope = actor.to_string();
-                let mut keys = self.durable.operator_keys.get(&scope).cloned().unwrap_or_else(Keys::default);
+                let mut keys = self
+                    .durable
+                    .operator_keys
+                    .get(&scope)
+                    .cloned()
+                    .unwrap_or_else(Keys::default);
                 keys.put(now, key, kept);
                 self.durable.operator_keys.insert(scope, keys);
             }
@@ -148,12 +234,24 @@ impl State {
     }
 
     fn open_review(&mut self, entry: &Entry) {
-        let Record::ReviewOpened { id, supervisor, command, reason, actor, key, fingerprint, targets, deadline, as_of } =
-            &entry.record
+        let Record::ReviewOpened {
+            id,
+            supervisor,
+            command,
+            reason,
+            actor,
+            key,
+            fingerprint,
+            targets,
+            deadline,
+            as_of,
+        } = &entry.record
         else {
             return;
         };
-        let Ok(command) = serde_json::from_str(command) else { return };
+        let Ok(command) = serde_json::from_str(command) else {
+            return;
+        };
         let review = Review {
             id: *id,
             supervisor: *supervisor,
@@ -193,8 +291,14 @@ impl State {
     /// Changes a run and keeps the index right: what followed from it before goes, what follows after comes.
     fn run(&mut self, id: ExecutionId, scope: Scope, change: impl FnOnce(&mut Run)) {
         let clock = self.durable.now;
-        let Some(run) = self.durable.runs.get_mut(&id) else { return };
-        let nodes = if scope == Scope::Whole { run.nodes.len() } else { 0 };
+        let Some(run) = self.durable.runs.get_mut(&id) else {
+            return;
+        };
+        let nodes = if scope == Scope::Whole {
+            run.nodes.len()
+        } else {
+            0
+        };
         self.index.run_facts(run, false);
         for i in 0..nodes {
             self.index.node_facts(run, i, clock, false);
@@ -208,7 +312,9 @@ impl State {
 
     fn node(&mut self, id: ExecutionId, node: &NodeId, change: impl FnOnce(&mut Node)) {
         let clock = self.durable.now;
-        let Some(run) = self.durable.runs.get_mut(&id) else { return };
+        let Some(run) = self.durable.runs.get_mut(&id) else {
+            return;
+        };
         let Some(index) = run.index(node) else { return };
         self.index.node_facts(run, index, clock, false);
         if let Some(node) = Arc::make_mut(run).nodes.get_mut(index) {
@@ -219,9 +325,13 @@ impl State {
 
     /// Takes note that a retry delay is over; nothing durable changes.
     pub(in crate::core) fn retry_is_due(&mut self, run: ExecutionId, index: usize) {
-        let Some(found) = self.durable.runs.get(&run) else { return };
+        let Some(found) = self.durable.runs.get(&run) else {
+            return;
+        };
         if let Some(at) = found.nodes.get(index).and_then(|n| n.deadline) {
-            self.index.due.remove(&(at, super::index::Due::Retry(run, index)));
+            self.index
+                .due
+                .remove(&(at, super::index::Due::Retry(run, index)));
         }
         if found.status == RunStatus::Running {
             self.index.startable.insert((-found.priority, run, index));
@@ -239,8 +349,16 @@ enum Scope {
 }
 
 impl Durable {
-    fn save_supervisor(&mut self, entry: &Entry, number: u32, json: &str, source: crate::core::record::Source) {
-        let Some(def) = parse_supervisor(json).map(Arc::new) else { return };
+    fn save_supervisor(
+        &mut self,
+        entry: &Entry,
+        number: u32,
+        json: &str,
+        source: crate::core::record::Source,
+    ) {
+        let Some(def) = parse_supervisor(json).map(Arc::new) else {
+            return;
+        };
         let id = def.id.clone();
         let mut touched = BTreeSet::new();
         if let Some(found) = self.supervisors.get_mut(&number) {
@@ -287,28 +405,50 @@ impl Durable {
             return;
         }
         for workflow in touched {
-            let plans: Vec<Arc<Plan>> =
-                self.plans.range((workflow.clone(), 0)..=(workflow.clone(), u32::MAX)).map(|(_, p)| Arc::clone(p)).collect();
+            let plans: Vec<Arc<Plan>> = self
+                .plans
+                .range((workflow.clone(), 0)..=(workflow.clone(), u32::MAX))
+                .map(|(_, p)| Arc::clone(p))
+                .collect();
             for plan in plans {
                 let audience = Arc::new(self.make_audience(&plan));
-                self.audiences.insert((workflow.clone(), plan.revision), audience);
+                self.audiences
+                    .insert((workflow.clone(), plan.revision), audience);
             }
         }
     }
 
     fn save_workflow(&mut self, revision: u32, json: &str, source: crate::core::record::Source) {
-        let Ok(def) = serde_json::from_str::<WorkflowDef>(json) else { return };
+        let Ok(def) = serde_json::from_str::<WorkflowDef>(json) else {
+            return;
+        };
         let id = def.id.clone();
         let plan = Arc::new(Plan::new(def, revision));
         let audience = Arc::new(self.make_audience(&plan));
         // An older revision stays while a run keeps it.
-        let kept = |old: u32| self.runs.values().any(|r| r.workflow == id && r.revision == old);
-        if let Some(old) = self.workflows.get(&id).map(|w| w.plan.revision).filter(|old| !kept(*old)) {
+        let kept = |old: u32| {
+            self.runs
+                .values()
+                .any(|r| r.workflow == id && r.revision == old)
+        };
+        if let Some(old) = self
+            .workflows
+            .get(&id)
+            .map(|w| w.plan.revision)
+            .filter(|old| !kept(*old))
+        {
             self.plans.remove(&(id.clone(), old));
             self.audiences.remove(&(id.clone(), old));
         }
         self.plans.insert((id.clone(), revision), Arc::clone(&plan));
         self.audiences.insert((id.clone(), revision), audience);
-        self.workflows.insert(id, Arc::new(Workflow { plan, json: json.into(), source }));
+        self.workflows.insert(
+            id,
+            Arc::new(Workflow {
+                plan,
+                json: json.into(),
+                source,
+            }),
+        );
     }
 }

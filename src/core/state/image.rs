@@ -22,7 +22,9 @@ const VERSION: u8 = 1;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The version is newer.
-    #[error("the state snapshot has version {0}, this host knows up to {VERSION}; run the host version that wrote it")]
+    #[error(
+        "the state snapshot has version {0}, this host knows up to {VERSION}; run the host version that wrote it"
+    )]
     Version(u8),
     /// The bytes do not decode.
     #[error("the state snapshot does not decode ({0}); run `signalbox doctor repair`")]
@@ -31,7 +33,9 @@ pub enum Error {
     #[error("the state cannot be stored ({0}); please report it, it is a fault of the host")]
     Unstorable(String),
     /// A definition in it does not parse.
-    #[error("the state snapshot holds a definition that does not parse ({0}); run `signalbox doctor repair`")]
+    #[error(
+        "the state snapshot holds a definition that does not parse ({0}); run `signalbox doctor repair`"
+    )]
     Definition(#[from] serde_json::Error),
 }
 
@@ -63,6 +67,8 @@ struct Image {
     last_review: u64,
     #[n(12)]
     last_session: u64,
+    #[n(13)]
+    wall: u64,
 }
 
 #[derive(Encode, Decode)]
@@ -145,7 +151,11 @@ struct ReviewImage {
 
 fn keys_out(keys: &Keys) -> Vec<KeyImage> {
     keys.in_order()
-        .map(|(at, key, kept)| KeyImage { at, key: key.to_string(), kept: Kept::clone(kept) })
+        .map(|(at, key, kept)| KeyImage {
+            at,
+            key: key.to_string(),
+            kept: Kept::clone(kept),
+        })
         .collect()
 }
 
@@ -165,13 +175,20 @@ impl Durable {
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
         let mut plans = Vec::new();
         for ((id, revision), plan) in &self.plans {
-            let newest = self.workflows.get(id).filter(|w| w.plan.revision == *revision);
+            let newest = self
+                .workflows
+                .get(id)
+                .filter(|w| w.plan.revision == *revision);
             // The newest keeps its text as saved, since that is what a save compares with.
             let json = match newest {
                 Some(workflow) => workflow.json.to_string(),
                 None => serde_json::to_string(&plan.def)?,
             };
-            plans.push(PlanImage { revision: *revision, json, newest: newest.map(|w| w.source) });
+            plans.push(PlanImage {
+                revision: *revision,
+                json,
+                newest: newest.map(|w| w.source),
+            });
         }
         let mut reviews = Vec::new();
         for r in self.reviews.values() {
@@ -214,11 +231,20 @@ impl Durable {
             plans,
             runs: self.runs.values().map(|r| Run::clone(r)).collect(),
             reviews,
-            operator_keys: self.operator_keys.iter().map(|(a, k)| (a.clone(), keys_out(k))).collect(),
-            credentials: self.credentials.values().map(|c| Credential::clone(c)).collect(),
+            operator_keys: self
+                .operator_keys
+                .iter()
+                .map(|(a, k)| (a.clone(), keys_out(k)))
+                .collect(),
+            credentials: self
+                .credentials
+                .values()
+                .map(|c| Credential::clone(c))
+                .collect(),
             last_run: self.last_run,
             last_review: self.last_review,
             last_session: self.last_session,
+            wall: self.wall,
         };
         let mut out = vec![VERSION];
         minicbor::encode(&image, &mut out).map_err(|e| Error::Unstorable(e.to_string()))?;
@@ -238,6 +264,7 @@ impl Durable {
         let mut state = Self {
             seq: image.seq,
             now: image.now,
+            wall: image.wall,
             opened: image.opened,
             settings: image.settings,
             last_run: image.last_run,
@@ -251,11 +278,17 @@ impl Durable {
         for s in image.supervisors {
             state.supervisor_in(s)?;
         }
-        let audiences: OrdMap<_, _> =
-            state.plans.iter().map(|(key, plan)| (key.clone(), Arc::new(state.make_audience(plan)))).collect();
+        let audiences: OrdMap<_, _> = state
+            .plans
+            .iter()
+            .map(|(key, plan)| (key.clone(), Arc::new(state.make_audience(plan))))
+            .collect();
         state.audiences = audiences;
         for mut run in image.runs {
-            run.plan = state.plans.get(&(run.workflow.clone(), run.revision)).cloned();
+            run.plan = state
+                .plans
+                .get(&(run.workflow.clone(), run.revision))
+                .cloned();
             state.runs.insert(run.id, Arc::new(run));
         }
         for r in image.reviews {
@@ -275,8 +308,16 @@ impl Durable {
             };
             state.reviews.insert(review.id, Arc::new(review));
         }
-        state.operator_keys = image.operator_keys.into_iter().map(|(a, k)| (a, keys_in(k))).collect();
-        state.credentials = image.credentials.into_iter().map(|c| (c.id.clone(), Arc::new(c))).collect();
+        state.operator_keys = image
+            .operator_keys
+            .into_iter()
+            .map(|(a, k)| (a, keys_in(k)))
+            .collect();
+        state.credentials = image
+            .credentials
+            .into_iter()
+            .map(|c| (c.id.clone(), Arc::new(c)))
+            .collect();
         Ok(state)
     }
 
@@ -284,9 +325,17 @@ impl Durable {
         let def: crate::contract::definition::WorkflowDef = serde_json::from_str(&image.json)?;
         let id: WorkflowId = def.id.clone();
         let plan = Arc::new(Plan::new(def, image.revision));
-        self.plans.insert((id.clone(), image.revision), Arc::clone(&plan));
+        self.plans
+            .insert((id.clone(), image.revision), Arc::clone(&plan));
         if let Some(source) = image.newest {
-            self.workflows.insert(id, Arc::new(Workflow { plan, json: image.json.into(), source }));
+            self.workflows.insert(
+                id,
+                Arc::new(Workflow {
+                    plan,
+                    json: image.json.into(),
+                    source,
+                }),
+            );
         }
         Ok(())
     }

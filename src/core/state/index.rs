@@ -94,7 +94,11 @@ impl Index {
         if let Some(at) = run.deadline.filter(|_| run.status != RunStatus::Stopping) {
             set(&mut self.due, (at, Due::RunTimeout(id)), add);
         }
-        if let Some(at) = run.stop.filter(|s| s.mode == StopMode::Drain).and_then(|s| s.deadline) {
+        if let Some(at) = run
+            .stop
+            .filter(|s| s.mode == StopMode::Drain)
+            .and_then(|s| s.deadline)
+        {
             set(&mut self.due, (at, Due::DrainLimit(id)), add);
         }
     }
@@ -115,7 +119,9 @@ impl Index {
                     Some(retry) if retry.0 > clock => {
                         self.due.insert(retry);
                     }
-                    _ if run.status == RunStatus::Running || !add => set(&mut self.startable, startable, add),
+                    _ if run.status == RunStatus::Running || !add => {
+                        set(&mut self.startable, startable, add)
+                    }
                     _ => {}
                 }
             }
@@ -123,7 +129,9 @@ impl Index {
                 count(&mut self.running_nodes, add);
                 match (node.ending, node.kill_at, node.deadline) {
                     (Some(_), Some(at), _) => set(&mut self.due, (at, Due::Kill(id, index)), add),
-                    (None, _, Some(at)) => set(&mut self.due, (at, Due::AttemptTimeout(id, index)), add),
+                    (None, _, Some(at)) => {
+                        set(&mut self.due, (at, Due::AttemptTimeout(id, index)), add)
+                    }
                     _ => {}
                 }
             }
@@ -141,5 +149,9 @@ fn set<T: Ord>(of: &mut BTreeSet<T>, item: T, add: bool) {
 }
 
 fn count(number: &mut u32, add: bool) {
-    *number = if add { number.saturating_add(1) } else { number.saturating_sub(1) };
+    *number = if add {
+        number.saturating_add(1)
+    } else {
+        number.saturating_sub(1)
+    };
 }

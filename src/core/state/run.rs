@@ -41,7 +41,13 @@ impl Plan {
                 }
             }
         }
-        Self { def, revision, ids, needs, dependents }
+        Self {
+            def,
+            revision,
+            ids,
+            needs,
+            dependents,
+        }
     }
 
     /// Returns the index of a node.

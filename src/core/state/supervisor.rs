@@ -66,12 +66,18 @@ impl Keys {
 
     /// Returns the keys in the order of their first use, with its time.
     pub fn in_order(&self) -> impl Iterator<Item = (HostTime, &Arc<str>, &Arc<Kept>)> {
-        self.order.iter().filter_map(|(at, key)| Some((*at, key, self.by_text.get(key)?)))
+        self.order
+            .iter()
+            .filter_map(|(at, key)| Some((*at, key, self.by_text.get(key)?)))
     }
 
     pub(super) fn put(&mut self, now: HostTime, key: &str, kept: Kept) {
         let key: Arc<str> = key.into();
-        if self.by_text.insert(Arc::clone(&key), Arc::new(kept)).is_none() {
+        if self
+            .by_text
+            .insert(Arc::clone(&key), Arc::new(kept))
+            .is_none()
+        {
             self.order.push_back((now, key));
         }
         while let Some((at, oldest)) = self.order.front() {
@@ -131,7 +137,11 @@ impl Supervisor {
     /// Returns how many of the times lie in the minute before `now`.
     #[must_use]
     pub fn within_minute(window: &Vector<HostTime>, now: HostTime) -> usize {
-        window.iter().rev().take_while(|at| now.since(**at) < MINUTE_MS).count()
+        window
+            .iter()
+            .rev()
+            .take_while(|at| now.since(**at) < MINUTE_MS)
+            .count()
     }
 
     pub(super) fn spend(window: &mut Vector<HostTime>, now: HostTime) {
@@ -158,7 +168,12 @@ impl Supervisor {
             self.marks.push_back((cursor, second));
         }
         let age = self.def.cause_max_age.0;
-        while self.marks.len() > 1 && self.marks.get(1).is_some_and(|(_, at)| now.since(*at) > age.max(MINUTE_MS)) {
+        while self.marks.len() > 1
+            && self
+                .marks
+                .get(1)
+                .is_some_and(|(_, at)| now.since(*at) > age.max(MINUTE_MS))
+        {
             self.marks.pop_front();
         }
     }

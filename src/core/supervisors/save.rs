@@ -16,7 +16,13 @@ use crate::core::state::Durable;
 use crate::core::turn::Turn;
 
 /// Saves a supervisor.
-pub(in crate::core) fn supervisor(turn: &mut Turn, reply: Token, def: &SupervisorDef, source: Source, actor: &Actor) {
+pub(in crate::core) fn supervisor(
+    turn: &mut Turn,
+    reply: Token,
+    def: &SupervisorDef,
+    source: Source,
+    actor: &Actor,
+) {
     let id = &def.id;
     let json = match serde_json::to_string(def) {
         Ok(json) => json,
@@ -25,19 +31,43 @@ pub(in crate::core) fn supervisor(turn: &mut Turn, reply: Token, def: &Superviso
     let durable = turn.state().durable();
     let old = durable.supervisor(id).cloned();
     let warnings = lint(def);
-    if old.as_ref().is_some_and(|o| *o.json == *json && o.source == source) {
-        return turn.reply(reply, Reply::Saved(Saved { changed: false, warnings }));
+    if old
+        .as_ref()
+        .is_some_and(|o| *o.json == *json && o.source == source)
+    {
+        return turn.reply(
+            reply,
+            Reply::Saved(Saved {
+                changed: false,
+                warnings,
+            }),
+        );
     }
-    let refusal = in_file(old.as_ref().map(|o| o.source), source, "supervisor", id.as_str())
-        .or_else(|| invalid(def.problems()))
-        .or_else(|| conflict(durable, def, old.as_ref().map(|o| o.number)));
+    let refusal = in_file(
+        old.as_ref().map(|o| o.source),
+        source,
+        "supervisor",
+        id.as_str(),
+    )
+    .or_else(|| invalid(def.problems()))
+    .or_else(|| conflict(durable, def, old.as_ref().map(|o| o.number)));
     if let Some(refusal) = refusal {
         return refuse_save(turn, reply, actor, format!("supervisor:{id}"), refusal);
     }
-    let number = old.as_ref().map_or_else(|| durable.supervisors.get_max().map_or(1, |(n, _)| n + 1), |o| o.number);
-    let before: BTreeSet<Unit> = old.iter().flat_map(|o| o.def.owns.iter().cloned()).collect();
+    let number = old.as_ref().map_or_else(
+        || durable.supervisors.get_max().map_or(1, |(n, _)| n + 1),
+        |o| o.number,
+    );
+    let before: BTreeSet<Unit> = old
+        .iter()
+        .flat_map(|o| o.def.owns.iter().cloned())
+        .collect();
     let after: BTreeSet<Unit> = def.owns.iter().cloned().collect();
-    turn.emit(Record::SupervisorSaved { number, json, source });
+    turn.emit(Record::SupervisorSaved {
+        number,
+        json,
+        source,
+    });
     let texts = |units: &BTreeSet<Unit>, other: &BTreeSet<Unit>| -> Vec<String> {
         units.difference(other).map(Unit::to_string).collect()
     };
@@ -46,11 +76,23 @@ pub(in crate::core) fn supervisor(turn: &mut Turn, reply: Token, def: &Superviso
         turn.emit_to(Record::Ownership { gained, lost }, &[number]);
     }
     audit_save(turn, actor, format!("supervisor:{id}"));
-    turn.reply(reply, Reply::Saved(Saved { changed: true, warnings }));
+    turn.reply(
+        reply,
+        Reply::Saved(Saved {
+            changed: true,
+            warnings,
+        }),
+    );
 }
 
 /// Saves a workflow as a new revision; runs keep the revision that they started with.
-pub(in crate::core) fn workflow(turn: &mut Turn, reply: Token, def: &WorkflowDef, source: Source, actor: &Actor) {
+pub(in crate::core) fn workflow(
+    turn: &mut Turn,
+    reply: Token,
+    def: &WorkflowDef,
+    source: Source,
+    actor: &Actor,
+) {
     let id = &def.id;
     let json = match serde_json::to_string(def) {
         Ok(json) => json,
@@ -58,45 +100,98 @@ pub(in crate::core) fn workflow(turn: &mut Turn, reply: Token, def: &WorkflowDef
     };
     let durable = turn.state().durable();
     let old = durable.workflows.get(id).cloned();
-    if old.as_ref().is_some_and(|o| *o.json == *json && o.source == source) {
+    if old
+        .as_ref()
+        .is_some_and(|o| *o.json == *json && o.source == source)
+    {
         return turn.reply(reply, Reply::Saved(Saved::default()));
     }
-    let refusal = in_file(old.as_ref().map(|o| o.source), source, "workflow", id.as_str())
-        .or_else(|| invalid(def.problems()))
-        .or_else(|| split_group(durable, def));
+    let refusal = in_file(
+        old.as_ref().map(|o| o.source),
+        source,
+        "workflow",
+        id.as_str(),
+    )
+    .or_else(|| invalid(def.problems()))
+    .or_else(|| split_group(durable, def));
     if let Some(refusal) = refusal {
         return refuse_save(turn, reply, actor, format!("workflow:{id}"), refusal);
     }
     let revision = old.as_ref().map_or(1, |o| o.plan.revision + 1);
-    turn.emit(Record::WorkflowSaved { revision, json, source });
+    turn.emit(Record::WorkflowSaved {
+        revision,
+        json,
+        source,
+    });
     audit_save(turn, actor, format!("workflow:{id}"));
-    turn.reply(reply, Reply::Saved(Saved { changed: true, warnings: Vec::new() }));
+    turn.reply(
+        reply,
+        Reply::Saved(Saved {
+            changed: true,
+            warnings: Vec::new(),
+        }),
+    );
 }
 
 /// Keeps a credential, whose secret nobody but its holder has.
-pub(in crate::core) fn credential(turn: &mut Turn, reply: Token, credential: Credential, actor: &Actor) {
+pub(in crate::core) fn credential(
+    turn: &mut Turn,
+    reply: Token,
+    credential: Credential,
+    actor: &Actor,
+) {
     if let crate::core::record::Access::Engine(id) = &credential.access
         && turn.state().durable().supervisor(id).is_none()
     {
         let message = format!("there is no supervisor `{id}`; save it first");
         return turn.refuse(reply, Refusal::new(Code::NotFound, "supervisor", message));
     }
-    if turn.state().durable().credentials.contains_key(&credential.id) {
-        let message = format!("there is a credential `{}` already; choose another name", credential.id);
-        return turn.refuse(reply, Refusal::new(Code::InvalidArgument, "credential", message));
+    if turn
+        .state()
+        .durable()
+        .credentials
+        .contains_key(&credential.id)
+    {
+        let message = format!(
+            "there is a credential `{}` already; choose another name",
+            credential.id
+        );
+        return turn.refuse(
+            reply,
+            Refusal::new(Code::InvalidArgument, "credential", message),
+        );
     }
     let target = format!("credential:{}", credential.id);
     turn.emit(Record::CredentialIssued(credential));
-    turn.audit(AuditEntry { kind: "credential".into(), target: Some(target), ..by(actor) });
-    turn.reply(reply, Reply::Saved(Saved { changed: true, warnings: Vec::new() }));
+    turn.audit(AuditEntry {
+        kind: "credential".into(),
+        target: Some(target),
+        ..by(actor)
+    });
+    turn.reply(
+        reply,
+        Reply::Saved(Saved {
+            changed: true,
+            warnings: Vec::new(),
+        }),
+    );
 }
 
 fn by(actor: &Actor) -> AuditEntry {
-    AuditEntry { channel: "OPERATOR".into(), actor: actor.to_string(), ..AuditEntry::default() }
+    AuditEntry {
+        channel: "OPERATOR".into(),
+        actor: actor.to_string(),
+        ..AuditEntry::default()
+    }
 }
 
 fn audit_save(turn: &mut Turn, actor: &Actor, target: String) {
-    turn.audit(AuditEntry { kind: "save".into(), target: Some(target), outcome: Some("SAVED".into()), ..by(actor) });
+    turn.audit(AuditEntry {
+        kind: "save".into(),
+        target: Some(target),
+        outcome: Some("SAVED".into()),
+        ..by(actor)
+    });
 }
 
 fn refuse_save(turn: &mut Turn, reply: Token, actor: &Actor, target: String, refusal: Refusal) {
@@ -113,12 +208,17 @@ fn refuse_save(turn: &mut Turn, reply: Token, actor: &Actor, target: String, ref
 }
 
 fn unprintable(error: &serde_json::Error) -> Refusal {
-    Refusal::new(Code::Internal, "definition", format!("the definition cannot be printed as JSON: {error}"))
+    Refusal::new(
+        Code::Internal,
+        "definition",
+        format!("the definition cannot be printed as JSON: {error}"),
+    )
 }
 
 fn in_file(old: Option<Source>, new: Source, what: &str, id: &str) -> Option<Refusal> {
     (old == Some(Source::File) && new == Source::Api).then(|| {
-        let message = format!("{what} `{id}` is defined in a file; change the file and restart the host");
+        let message =
+            format!("{what} `{id}` is defined in a file; change the file and restart the host");
         Refusal::new(Code::DefinedInFile, "source", message)
     })
 }
@@ -126,18 +226,36 @@ fn in_file(old: Option<Source>, new: Source, what: &str, id: &str) -> Option<Ref
 fn invalid(problems: Vec<Problem>) -> Option<Refusal> {
     let first = problems.first()?;
     let message = format!("{}: {}", first.path, first.message);
-    Some(Refusal { code: Code::InvalidArgument, check: "definition", message, problems })
+    Some(Refusal {
+        code: Code::InvalidArgument,
+        check: "definition",
+        message,
+        problems,
+    })
 }
 
 /// Finds a unit of the definition that somebody else owns, or that overlaps with what somebody owns.
 fn conflict(durable: &Durable, def: &SupervisorDef, number: Option<u32>) -> Option<Refusal> {
-    let other = |unit: &Unit| durable.owners.get(unit).copied().filter(|owner| Some(*owner) != number);
-    let owner_name = |n: u32| durable.supervisors.get(&n).map_or_else(String::new, |s| s.def.id.to_string());
+    let other = |unit: &Unit| {
+        durable
+            .owners
+            .get(unit)
+            .copied()
+            .filter(|owner| Some(*owner) != number)
+    };
+    let owner_name = |n: u32| {
+        durable
+            .supervisors
+            .get(&n)
+            .map_or_else(String::new, |s| s.def.id.to_string())
+    };
     let refuse = |path: String, unit: &Unit, held: &Unit, owner: &str| {
         let message = if unit == held {
             format!("{path}: `{unit}` is owned by supervisor `{owner}`; take it out there or here")
         } else {
-            format!("{path}: `{unit}` overlaps with `{held}` of supervisor `{owner}`; take one of them out")
+            format!(
+                "{path}: `{unit}` overlaps with `{held}` of supervisor `{owner}`; take one of them out"
+            )
         };
         Refusal {
             code: Code::OwnershipConflict,
@@ -163,16 +281,28 @@ fn conflict(durable: &Durable, def: &SupervisorDef, number: Option<u32>) -> Opti
 
 /// Returns the units that hold the same nodes: a node's group, a group's nodes.
 fn overlaps(durable: &Durable, unit: &Unit) -> Vec<Unit> {
-    let plan = unit.workflow().and_then(|w| durable.workflows.get(w)).map(|w| &w.plan);
+    let plan = unit
+        .workflow()
+        .and_then(|w| durable.workflows.get(w))
+        .map(|w| &w.plan);
     let Some(plan) = plan else { return Vec::new() };
     match unit {
         Unit::Node(w, n) => {
             let group = plan.def.nodes.get(n).and_then(|node| node.group.clone());
-            group.into_iter().map(|g| Unit::Group(w.clone(), g)).collect()
+            group
+                .into_iter()
+                .map(|g| Unit::Group(w.clone(), g))
+                .collect()
         }
         Unit::Group(w, g) => {
-            let of_group = plan.def.nodes.iter().filter(|(_, node)| node.group.as_ref() == Some(g));
-            of_group.map(|(n, _)| Unit::Node(w.clone(), n.clone())).collect()
+            let of_group = plan
+                .def
+                .nodes
+                .iter()
+                .filter(|(_, node)| node.group.as_ref() == Some(g));
+            of_group
+                .map(|(n, _)| Unit::Node(w.clone(), n.clone()))
+                .collect()
         }
         Unit::Workflow(_) | Unit::Server => Vec::new(),
     }
@@ -182,7 +312,10 @@ fn overlaps(durable: &Durable, unit: &Unit) -> Vec<Unit> {
 fn split_group(durable: &Durable, def: &WorkflowDef) -> Option<Refusal> {
     let owner = |unit: &Unit| durable.owners.get(unit).copied();
     let pair = |w: &WorkflowId, n: &NodeId, g: &GroupId| {
-        (Unit::Node(w.clone(), n.clone()), Unit::Group(w.clone(), g.clone()))
+        (
+            Unit::Node(w.clone(), n.clone()),
+            Unit::Group(w.clone(), g.clone()),
+        )
     };
     def.nodes.iter().find_map(|(id, node)| {
         let (node_unit, group_unit) = pair(&def.id, id, node.group.as_ref()?);
@@ -203,7 +336,8 @@ fn split_group(durable: &Durable, def: &WorkflowDef) -> Option<Refusal> {
 /// Finds what is allowed and probably not meant.
 fn lint(def: &SupervisorDef) -> Vec<Problem> {
     let owns_run = def.owns.iter().any(|u| matches!(u, Unit::Workflow(_)));
-    let operators_stop = def.is_gateway() || def.operator_access.iter().any(|p| p.matches(Op::RunStop));
+    let operators_stop =
+        def.is_gateway() || def.operator_access.iter().any(|p| p.matches(Op::RunStop));
     let engine_stops = def.allowed_commands.iter().any(|p| p.matches(Op::RunStop));
     let mut out = Vec::new();
     if owns_run && !operators_stop && !engine_stops {

@@ -26,47 +26,88 @@ impl From<&Review> for ReviewQuestion {
 }
 
 /// Accepts an engine, in the place of the one before if there is one.
-pub(in crate::core) fn hello(turn: &mut Turn, reply: Token, id: &SupervisorId, tick_period: Option<u64>, reviews: bool) {
+pub(in crate::core) fn hello(
+    turn: &mut Turn,
+    reply: Token,
+    id: &SupervisorId,
+    tick_period: Option<u64>,
+    reviews: bool,
+) {
     let Some(supervisor) = turn.state().durable().supervisor(id).cloned() else {
         let message = format!("there is no supervisor `{id}`; save it before its engine connects");
         return turn.refuse(reply, Refusal::new(Code::NotFound, "supervisor", message));
     };
     if supervisor.def.is_gateway() {
-        let message = format!("the engine of `{id}` is built in; define it as attached or managed to connect one");
-        return turn.refuse(reply, Refusal::new(Code::PermissionDenied, "transport", message));
+        let message = format!(
+            "the engine of `{id}` is built in; define it as attached or managed to connect one"
+        );
+        return turn.refuse(
+            reply,
+            Refusal::new(Code::PermissionDenied, "transport", message),
+        );
     }
     let number = supervisor.number;
     let session = SessionId(turn.state().durable().last_session + 1);
-    turn.emit(Record::SessionAccepted { supervisor: number, session });
+    turn.emit(Record::SessionAccepted {
+        supervisor: number,
+        session,
+    });
     let now = turn.now;
     let tick = supervisor.def.tick.map(|t| t.0).or(tick_period);
     let ticked = tick.map_or(now, |period| tick::grid(now, period));
     let replaces = drop_live(turn, number);
-    let live = Live { session, reviews, tick, ticked };
+    let live = Live {
+        session,
+        reviews,
+        tick,
+        ticked,
+    };
     turn.transient().live.insert(number, live);
     turn.transient().gone_since.remove(&number);
     if let Some(period) = tick {
-        turn.transient().next_ticks.insert((ticked.plus(period), number));
+        turn.transient()
+            .next_ticks
+            .insert((ticked.plus(period), number));
     }
     if let Some(old) = replaces {
-        turn.send(Output::Session { to: old, message: SessionMessage::Replaced });
+        turn.send(Output::Session {
+            to: old,
+            message: SessionMessage::Replaced,
+        });
     }
     let open = |r: &&std::sync::Arc<Review>| r.supervisor == number && r.end.is_none();
-    let questions =
-        turn.state().durable().reviews.values().filter(open).map(|r| ReviewQuestion::from(&**r)).collect();
+    let questions = turn
+        .state()
+        .durable()
+        .reviews
+        .values()
+        .filter(open)
+        .map(|r| ReviewQuestion::from(&**r))
+        .collect();
     let first = supervisor.newest_session.is_none();
     turn.audit(AuditEntry {
         kind: "session".into(),
         channel: "ENGINE".into(),
         actor: format!("supervisor:{id}"),
         target: Some(session.to_string()),
-        outcome: Some(if replaces.is_some() { "REPLACED" } else { "ACCEPTED" }.into()),
+        outcome: Some(
+            if replaces.is_some() {
+                "REPLACED"
+            } else {
+                "ACCEPTED"
+            }
+            .into(),
+        ),
         ..AuditEntry::default()
     });
     let start = SessionStart {
         session,
         supervisor: number,
-        reason: if first { StartReason::First } else { StartReason::Resubscribe },
+        reason: if first {
+            StartReason::First
+        } else {
+            StartReason::Resubscribe
+        },
         as_of: supervisor.last_cursor,
         acknowledged: supervisor.acknowledged,
         replaces,
@@ -78,15 +119,25 @@ pub(in crate::core) fn hello(turn: &mut Turn, reply: Token, id: &SupervisorId, t
 fn drop_live(turn: &mut Turn, number: u32) -> Option<SessionId> {
     let old = turn.transient().live.remove(&number)?;
     if let Some(period) = old.tick {
-        turn.transient().next_ticks.remove(&(old.ticked.plus(period), number));
+        turn.transient()
+            .next_ticks
+            .remove(&(old.ticked.plus(period), number));
     }
     Some(old.session)
 }
 
 /// Takes note that a stream ended; an older session's end changes nothing.
 pub(in crate::core) fn disconnected(turn: &mut Turn, id: &SupervisorId, session: SessionId) {
-    let Some(number) = turn.state().durable().supervisor(id).map(|s| s.number) else { return };
-    if turn.state().transient.live.get(&number).is_some_and(|l| l.session == session) {
+    let Some(number) = turn.state().durable().supervisor(id).map(|s| s.number) else {
+        return;
+    };
+    if turn
+        .state()
+        .transient
+        .live
+        .get(&number)
+        .is_some_and(|l| l.session == session)
+    {
         drop_live(turn, number);
         let now = turn.now;
         turn.transient().gone_since.insert(number, now);
@@ -95,9 +146,14 @@ pub(in crate::core) fn disconnected(turn: &mut Turn, id: &SupervisorId, session:
 
 /// Moves the stored position forward, never back and never past what was sent (C43).
 pub(in crate::core) fn acknowledge(turn: &mut Turn, id: &SupervisorId, cursor: u64) {
-    let Some(supervisor) = turn.state().durable().supervisor(id) else { return };
+    let Some(supervisor) = turn.state().durable().supervisor(id) else {
+        return;
+    };
     if supervisor.acknowledged.is_none_or(|a| a < cursor) && cursor <= supervisor.last_cursor {
         let number = supervisor.number;
-        turn.emit(Record::Acknowledged { supervisor: number, cursor });
+        turn.emit(Record::Acknowledged {
+            supervisor: number,
+            cursor,
+        });
     }
 }

@@ -20,14 +20,29 @@ pub(in crate::core) fn send_due(turn: &mut Turn) {
         }
         turn.transient().next_ticks.remove(&(at, number));
         let now = turn.now;
-        let Some(live) = turn.transient().live.get_mut(&number) else { continue };
+        let Some(live) = turn.transient().live.get_mut(&number) else {
+            continue;
+        };
         let Some(period) = live.tick else { continue };
-        let scheduled = if fault::on(Fault::TicksQueue) { at } else { grid(now, period) };
+        let scheduled = if fault::on(Fault::TicksQueue) {
+            at
+        } else {
+            grid(now, period)
+        };
         let missed = (scheduled.since(live.ticked) / period).saturating_sub(1);
         live.ticked = scheduled;
         let session = live.session;
         turn.transient().ticked.insert(number);
-        turn.transient().next_ticks.insert((scheduled.plus(period), number));
-        turn.send(Output::Session { to: session, message: SessionMessage::Tick { scheduled, now, missed } });
+        turn.transient()
+            .next_ticks
+            .insert((scheduled.plus(period), number));
+        turn.send(Output::Session {
+            to: session,
+            message: SessionMessage::Tick {
+                scheduled,
+                now,
+                missed,
+            },
+        });
     }
 }
