@@ -5,8 +5,8 @@
 //! Audit rows have a numbering and a hash chain of their own, since they outlive events.
 //!
 //! Invariants:
-//! - One [`Batch`] is one atomic, durable step. After [`Journal::append`] returned, a crash cannot undo it; readers see
-//!   it from then on and never before.
+//! - One [`Batch`] is one atomic step. After [`Journal::append`] returned, a crash cannot undo it; readers see it from
+//!   then on and never before. Only [`Journal::write`], for the modes that do not wait (C37), shows it earlier.
 //! - History is never silently shorter: numbers are dense, frames are chained by hash, and a commit head outside the
 //!   store says how far the journal went. What does not fit together is refused with [`Error::Damaged`].
 //! - After the first store error the journal only reads ([`Error::ReadOnly`]) until it is opened again.
@@ -157,10 +157,24 @@ pub trait Journal: Send {
     /// makes it read-only; whether the batch became durable is then known only after the next open.
     fn append(&mut self, batch: Batch) -> Result<(), Error>;
 
-    /// Returns the reading side; cheap, and usable from any thread.
+    /// Writes `batch` as one step and shows it to readers at once; a crash before the next [`Journal::sync`] or
+    /// [`Journal::append`] may take it back, with everything after it.
+    ///
+    /// # Errors
+    /// As [`Journal::append`].
+    fn write(&mut self, batch: Batch) -> Result<(), Error>;
+
+    /// Returns when everything written is on the disk.
+    ///
+    /// # Errors
+    /// As [`Journal::append`].
+    fn sync(&mut self) -> Result<(), Error>;
+
+    /// Returns the reading side; cheap, and usable from any thread until the journal is closed or dropped. After that
+    /// what is not in memory is [`Error::Closed`].
     fn reader(&self) -> Arc<dyn JournalReader>;
 
-    /// Returns the number of the last durable record, 0 before the first.
+    /// Returns the number of the last record, 0 before the first.
     fn last_seq(&self) -> u64;
 
     /// Returns the writer of state snapshots; another thread than the owner's should use it.
@@ -214,7 +228,7 @@ pub trait JournalReader: Send + Sync {
     /// As [`JournalReader::events`].
     fn audit(&self, from_no: u64, max: usize) -> Result<Vec<AuditRow>, Error>;
 
-    /// Returns the number of the last durable record, 0 before the first.
+    /// Returns the number of the last record, 0 before the first.
     fn last_seq(&self) -> u64;
 
     /// Returns the number of the oldest record that is still stored (1 in an empty journal).

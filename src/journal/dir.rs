@@ -60,7 +60,7 @@ pub(super) fn prepare(dir: &Path) -> Result<(), Error> {
         .map_err(|e| io_error(dir, "asking for the filesystem", e.into()))?;
     // The kernel's number has 32 bits; the type around it differs from machine to machine.
     let magic = u32::try_from(i128::from(stat.f_type) & 0xFFFF_FFFF).unwrap_or_default();
-    if let Some((_, kind)) = NETWORK.iter().find(|(number, _)| *number == magic) {
+    if let Some(kind) = network(magic) {
         return Err(Error::NetworkFilesystem {
             dir: dir.to_owned(),
             kind,
@@ -76,6 +76,14 @@ pub(super) fn prepare(dir: &Path) -> Result<(), Error> {
             .map_err(fail("closing the journal directory to others"))?;
     }
     Ok(())
+}
+
+/// Returns the name of a network filesystem by its magic number.
+fn network(magic: u32) -> Option<&'static str> {
+    NETWORK
+        .iter()
+        .find(|(number, _)| *number == magic)
+        .map(|(_, kind)| *kind)
 }
 
 /// Gives every file under `dir` mode 0600 and every directory 0700; the embedded store makes its own with other modes.
@@ -100,7 +108,7 @@ pub(super) fn close_modes(dir: &Path) -> io::Result<()> {
 /// The lock on a journal's directory; released when dropped.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    file: File,
 }
 
 impl Lock {
@@ -108,6 +116,27 @@ impl Lock {
     pub(super) fn take(dir: &Path) -> Result<Self, Error> {
         let file =
             open_rw(&dir.join("lock")).map_err(|e| io_error(dir, "opening the lock file", e))?;
+        let lock = Self::hold(dir, file)?;
+        let note = format!("process {}\n", std::process::id());
+        let write = || {
+            lock.file.set_len(0)?;
+            lock.file.write_all_at(note.as_bytes(), 0)
+        };
+        write().map_err(|e| io_error(dir, "writing the lock file", e))?;
+        Ok(lock)
+    }
+
+    /// Takes the lock on a directory without leaving a note, so that nothing in it changes.
+    pub(super) fn borrow(dir: &Path) -> Result<Self, Error> {
+        // A journal that no host has opened yet has no lock file; the directory itself can be locked as well.
+        let file = File::open(dir.join("lock")).or_else(|_| File::open(dir));
+        Self::hold(
+            dir,
+            file.map_err(|e| io_error(dir, "opening the lock file", e))?,
+        )
+    }
+
+    fn hold(dir: &Path, file: File) -> Result<Self, Error> {
         wait_for(dir, &file, || holder(&file))?;
         let db = dir.join("db");
         if db.exists() {
@@ -118,13 +147,7 @@ impl Lock {
                 "a process that opened its store directly".to_owned()
             })?;
         }
-        let note = format!("process {}\n", std::process::id());
-        let write = || {
-            file.set_len(0)?;
-            file.write_all_at(note.as_bytes(), 0)
-        };
-        write().map_err(|e| io_error(dir, "writing the lock file", e))?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
     }
 }
 
@@ -194,4 +217,34 @@ pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
 /// Makes a directory with mode 0700 if it is missing.
 pub(super) fn make_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_filesystems_are_known_and_local_ones_pass() {
+        assert_eq!(network(0x6969), Some("NFS"));
+        assert_eq!(network(0xFE53_4D42), Some("SMB2"));
+        for (local, magic) in [
+            ("ext4", 0xEF53),
+            ("xfs", 0x5846_5342),
+            ("btrfs", 0x9123_683E),
+            ("tmpfs", 0x0102_1994),
+        ] {
+            assert_eq!(network(magic), None, "{local}");
+        }
+    }
+
+    #[test]
+    fn a_directory_that_others_can_read_is_closed() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        prepare(dir.path()).unwrap();
+        assert_eq!(
+            fs::metadata(dir.path()).unwrap().permissions().mode() & 0o777,
+            0o700
+        );
+    }
 }

@@ -157,6 +157,14 @@ impl Journal for MemoryJournal {
         Ok(())
     }
 
+    fn write(&mut self, batch: Batch) -> Result<(), Error> {
+        self.append(batch)
+    }
+
+    fn sync(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn reader(&self) -> Arc<dyn JournalReader> {
         Arc::new(self.store.clone())
     }

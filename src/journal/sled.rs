@@ -4,8 +4,6 @@
 //! every 100 ms and at a clean end. Only this room knows that the store is sled; what has to be known about it is in
 //! `store`.
 
-#[cfg(test)]
-mod golden;
 mod guard;
 mod open;
 mod reader;
@@ -40,7 +38,10 @@ const HEAD_SYNC: Duration = Duration::from_millis(100);
 pub struct SledJournal {
     shared: Arc<Shared>,
     slots: Slots,
+    /// What is applied; what is noted in a slot is what was durable at its turn.
     head: Head,
+    /// Whether something applied is not durable yet.
+    unsynced: bool,
     /// When the head was synced last, and whether it was written since.
     head_synced: Duration,
     head_dirty: bool,
@@ -89,10 +90,19 @@ impl SledJournal {
         open::open(dir, options)
     }
 
-    /// Commits a store batch with the head that follows from it.
-    fn commit(&mut self, batch: sled::Batch, mut head: Head) -> Result<(), Error> {
-        head.turn = self.head.turn + 1;
-        let result = self.commit_steps(batch, &head);
+    /// Returns the committed state snapshots, the newest first.
+    pub(super) fn committed_snapshots(&self) -> Vec<SnapshotRef> {
+        self.shared.read().snapshots.clone()
+    }
+
+    /// Runs a step on the store; its first error makes the journal read-only.
+    fn step<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        if let Some(reason) = &self.broken {
+            return Err(Error::ReadOnly {
+                reason: reason.clone(),
+            });
+        }
+        let result = step(self);
         if let Err(error) = &result {
             tracing::error!(%error, "journal is read-only after a store error");
             self.broken = Some(error.to_string());
@@ -100,29 +110,48 @@ impl SledJournal {
         result
     }
 
-    fn commit_steps(&mut self, batch: sled::Batch, head: &Head) -> Result<(), Error> {
-        let dir = &self.shared.store.dir;
-        fail::fail_point!("store::before_commit", |_| Err(injected(
-            "store::before_commit"
-        )));
-        self.shared.store.apply(batch)?;
-        fail::fail_point!("store::after_flush", |_| Err(injected(
-            "store::after_flush"
-        )));
-        self.shared.store.sync()?;
-        fail::fail_point!("store::after_fdatasync", |_| Err(injected(
-            "store::after_fdatasync"
-        )));
-        self.slots
-            .write(head)
-            .map_err(|e| io_error(dir, "writing the commit head", e))?;
-        self.head = *head;
-        self.head_dirty = true;
-        if now().saturating_sub(self.head_synced) >= HEAD_SYNC {
-            self.sync_head()?;
+    /// Applies a store batch, with the head that follows from it.
+    fn apply(&mut self, batch: sled::Batch, head: Head) -> Result<(), Error> {
+        self.step(|journal| {
+            fail::fail_point!("store::before_commit", |_| Err(injected(
+                "store::before_commit"
+            )));
+            journal.unsynced = true;
+            journal.shared.store.apply(batch)?;
+            journal.head = head;
+            Ok(())
+        })
+    }
+
+    /// Makes everything that was applied durable, then notes how far that is.
+    fn settle(&mut self) -> Result<(), Error> {
+        if !self.unsynced {
+            return Ok(());
         }
-        fail::fail_point!("store::after_head", |_| Err(injected("store::after_head")));
-        Ok(())
+        self.step(|journal| {
+            journal.shared.store.flush()?;
+            fail::fail_point!("store::after_flush", |_| Err(injected(
+                "store::after_flush"
+            )));
+            journal.shared.store.sync()?;
+            fail::fail_point!("store::after_fdatasync", |_| Err(injected(
+                "store::after_fdatasync"
+            )));
+            journal.write_head()?;
+            journal.unsynced = false;
+            if now().saturating_sub(journal.head_synced) >= HEAD_SYNC {
+                journal.sync_head()?;
+            }
+            fail::fail_point!("store::after_head", |_| Err(injected("store::after_head")));
+            Ok(())
+        })
+    }
+
+    fn write_head(&mut self) -> Result<(), Error> {
+        self.head.turn += 1;
+        self.head_dirty = true;
+        let written = self.slots.write(&self.head);
+        written.map_err(|e| io_error(&self.shared.store.dir, "writing the commit head", e))
     }
 
     fn sync_head(&mut self) -> Result<(), Error> {
@@ -136,83 +165,25 @@ impl SledJournal {
         Ok(())
     }
 
-    fn writable(&self) -> Result<(), Error> {
-        match &self.broken {
-            Some(reason) => Err(Error::ReadOnly {
-                reason: reason.clone(),
-            }),
-            None => Ok(()),
-        }
-    }
-
     fn finish(&mut self) -> Result<(), Error> {
         let mut result = Ok(());
         if self.broken.is_none() && !self.head.clean {
-            self.head.turn += 1;
-            self.head.clean = true;
-            let write = || {
-                self.slots.write(&self.head)?;
-                self.slots.sync()
-            };
-            result =
-                write().map_err(|e| io_error(&self.shared.store.dir, "writing the commit head", e));
+            result = self.settle().and_then(|()| {
+                self.head.clean = true;
+                self.write_head()?;
+                self.sync_head()
+            });
         }
         self.shared.store.close();
         result
     }
 
-    /// Makes a committed batch visible to readers.
-    fn publish(
-        &self,
-        items: Vec<Item>,
-        frames: &[Encoded],
-        floors: &[(u32, u64)],
-        snapshots: Option<Vec<SnapshotRef>>,
-    ) {
-        let mut live = self.shared.write();
-        let live = &mut *live;
-        let mut frames = frames.iter();
-        let mut frame = (0, 0);
-        for item in items {
-            if item.seq >= frame.1 {
-                frame = frames.next().map_or(frame, |next| {
-                    (next.first, next.first + u64::from(next.count))
-                });
-            }
-            for (supervisor, cursor) in &item.to {
-                let bytes = item.bytes.len() as u64;
-                live.index.add(
-                    *supervisor,
-                    Entry {
-                        frame: frame.0,
-                        cursor: *cursor,
-                        time: item.time,
-                        kind: item.kind,
-                        bytes,
-                    },
-                );
-            }
-            live.cache.push(Arc::new(item));
-        }
-        live.index.last_frame = live.index.last_frame.max(frame.0);
-        live.index.last_seq = self.head.last_seq;
-        live.index.chain = self.head.chain;
-        live.index.last_audit = self.head.last_audit;
-        live.index.audit_chain = self.head.audit_chain;
-        for (supervisor, floor) in floors {
-            live.index.raise_floor(*supervisor, *floor);
-        }
-        if let Some(snapshots) = snapshots {
-            live.snapshots = snapshots;
-        }
-    }
-}
-
-impl Journal for SledJournal {
-    fn append(&mut self, batch: Batch) -> Result<(), Error> {
-        self.writable()?;
-        if batch.is_empty() {
-            return Ok(());
+    /// Checks a batch and applies it to the store.
+    fn stage(&mut self, batch: Batch) -> Result<Staged, Error> {
+        if let Some(reason) = &self.broken {
+            return Err(Error::ReadOnly {
+                reason: reason.clone(),
+            });
         }
         let mut stored = sled::Batch::default();
         let mut head = self.head;
@@ -256,16 +227,101 @@ impl Journal for SledJournal {
         head.chain = chain;
         head.last_audit += batch.audit.len() as u64;
         head.audit_chain = audit_chain;
-        self.commit(stored, head)?;
+        self.apply(stored, head)?;
+        Ok(Staged {
+            items: batch.items,
+            frames,
+            floors,
+            snapshots,
+        })
+    }
+
+    /// Makes a staged batch visible to readers.
+    fn publish(&self, staged: Staged) {
+        let Staged {
+            items,
+            frames,
+            floors,
+            snapshots,
+        } = staged;
         let oldest = snapshots
             .as_deref()
             .and_then(<[_]>::last)
             .map(|oldest| oldest.seq);
-        self.publish(batch.items, &frames, &floors, snapshots);
+        {
+            let live = &mut *self.shared.write();
+            let mut items = items.into_iter();
+            for frame in &frames {
+                for item in items.by_ref().take(frame.count as usize) {
+                    live.add(frame.first, Arc::new(item));
+                }
+                live.index.last_frame = frame.first;
+            }
+            live.index.last_seq = self.head.last_seq;
+            live.index.chain = self.head.chain;
+            live.index.last_audit = self.head.last_audit;
+            live.index.audit_chain = self.head.audit_chain;
+            for (supervisor, floor) in &floors {
+                live.index.raise_floor(*supervisor, *floor);
+            }
+            if let Some(snapshots) = snapshots {
+                live.snapshots = snapshots;
+            }
+        }
         if let Some(oldest) = oldest {
             snapshot::clean(&self.shared.store.dir, oldest);
         }
+    }
+}
+
+impl Live {
+    /// Adds a record that is stored in the frame that begins with `frame`.
+    fn add(&mut self, frame: u64, item: Arc<Item>) {
+        let bytes = item.bytes.len() as u64;
+        for (supervisor, cursor) in &item.to {
+            let entry = Entry {
+                frame,
+                cursor: *cursor,
+                time: item.time,
+                kind: item.kind,
+                bytes,
+            };
+            self.index.add(*supervisor, entry);
+        }
+        self.cache.push(item);
+    }
+}
+
+/// A batch that is in the store and that readers do not see yet.
+struct Staged {
+    items: Vec<Item>,
+    frames: Vec<Encoded>,
+    floors: Vec<(u32, u64)>,
+    snapshots: Option<Vec<SnapshotRef>>,
+}
+
+impl Journal for SledJournal {
+    fn append(&mut self, batch: Batch) -> Result<(), Error> {
+        if batch.is_empty() {
+            return self.settle();
+        }
+        let staged = self.stage(batch)?;
+        self.settle()?;
+        self.publish(staged);
         Ok(())
+    }
+
+    fn write(&mut self, batch: Batch) -> Result<(), Error> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let staged = self.stage(batch)?;
+        self.publish(staged);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), Error> {
+        self.settle()
     }
 
     fn reader(&self) -> Arc<dyn JournalReader> {
@@ -281,7 +337,6 @@ impl Journal for SledJournal {
     }
 
     fn sweep(&mut self, max_frames: usize) -> Result<usize, Error> {
-        self.writable()?;
         // A frame may go when its records are below `keep`: passed by every floor and by both snapshots. The newest
         // frame stays, since it is where the journal ends.
         let (first, keep) = {
@@ -313,17 +368,18 @@ impl Journal for SledJournal {
             return Ok(0);
         };
         batch.insert(KEY_TRIM, encode_trim(first_seq, &chain));
-        self.commit(batch, self.head)?;
+        self.apply(batch, self.head)?;
+        self.settle()?;
         self.shared.write().first_seq = first_seq;
         Ok(gone)
     }
 
     fn start_epoch(&mut self) -> Result<u64, Error> {
-        self.writable()?;
         let epoch = self.head.epoch + 1;
         let mut batch = sled::Batch::default();
         batch.insert(KEY_EPOCH, &epoch.to_le_bytes());
-        self.commit(batch, Head { epoch, ..self.head })?;
+        self.apply(batch, Head { epoch, ..self.head })?;
+        self.settle()?;
         self.shared.write().epoch = epoch;
         Ok(epoch)
     }
@@ -359,4 +415,12 @@ fn injected(point: &str) -> Error {
         what: format!("fail point {point}"),
         source: std::io::Error::other("injected"),
     }
+}
+
+/// The stored forms of the small values, for the golden files.
+#[cfg(test)]
+pub(super) mod golden {
+    pub(in crate::journal) use super::store::{
+        decode_snapshots, decode_trim, encode_snapshots, encode_trim,
+    };
 }

@@ -269,3 +269,139 @@ fn get(rest: &mut &[u8]) -> Option<u64> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stream of `events` in frames of `per` records each, and what it was made from.
+    fn made(events: u64, per: u64, seed: u64) -> (Stream, Vec<Entry>) {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut stream = Stream::default();
+        let mut entries = Vec::new();
+        let (mut cursor, mut frame) = (0, 1);
+        for n in 0..events {
+            if n.is_multiple_of(per) {
+                frame += rng.u64(1..500);
+            }
+            cursor += if rng.u16(..) < 60 {
+                rng.u64(2..100_000)
+            } else {
+                1
+            };
+            let entry = Entry {
+                frame,
+                cursor,
+                time: n,
+                kind: rng.u8(0..4),
+                bytes: rng.u64(0..1000),
+            };
+            stream.add(entry);
+            entries.push(entry);
+        }
+        (stream, entries)
+    }
+
+    #[test]
+    fn the_frames_after_a_cursor_are_those_that_hold_later_events() {
+        for (per, seed) in [(1, 1), (3, 2), (40, 3)] {
+            let (stream, entries) = made(9000, per, seed);
+            for at in (0..entries.len()).step_by(307) {
+                for after in [entries[at].cursor - 1, entries[at].cursor] {
+                    let mut frames: Vec<u64> = entries
+                        .iter()
+                        .filter(|entry| entry.cursor > after)
+                        .map(|entry| entry.frame)
+                        .collect();
+                    frames.dedup();
+                    frames.truncate(50);
+                    assert_eq!(stream.frames_after(after, 50), frames, "after {after}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn counts_are_exact_at_block_borders_and_never_too_low_elsewhere() {
+        let (mut stream, entries) = made(9000, 2, 4);
+        let borders: Vec<(u64, u64)> = stream
+            .blocks
+            .iter()
+            .map(|block| (block.first_cursor, block.end()))
+            .collect();
+        assert!(borders.len() > 4);
+        stream.raise_floor(entries[6000].cursor);
+        let naive = |from, to| {
+            let mut kinds = Vec::new();
+            for entry in entries
+                .iter()
+                .filter(|entry| (from..=to).contains(&entry.cursor))
+            {
+                count(&mut kinds, entry.kind, 1);
+            }
+            kinds
+        };
+        let (from, to) = (borders[1].0, borders[borders.len() - 2].1);
+        assert_eq!(
+            stream.missed(from, to),
+            Missed {
+                kinds: naive(from, to),
+                exact: true
+            }
+        );
+        let inside = stream.missed(from + 1, to);
+        assert!(!inside.exact);
+        assert_eq!(inside.kinds, naive(from, to));
+    }
+
+    #[test]
+    fn many_removed_blocks_are_merged_and_still_count() {
+        let mut stream = Stream::default();
+        for n in 1..=5000_u64 {
+            // Every jump begins a block.
+            stream.add(Entry {
+                frame: n,
+                cursor: n * 10,
+                time: n,
+                kind: 1,
+                bytes: 1,
+            });
+            stream.raise_floor(n * 10);
+        }
+        assert!(stream.past.len() <= PAST && stream.blocks.is_empty());
+        assert_eq!(
+            stream.missed(1, u64::MAX),
+            Missed {
+                kinds: vec![(1, 5000)],
+                exact: true
+            }
+        );
+        assert_eq!(stream.first_frame(), None);
+    }
+
+    #[test]
+    fn retention_by_age_and_size_never_takes_too_much() {
+        let (stream, entries) = made(9000, 1, 5);
+        for at in [0, 1500, 4500, 8999] {
+            let floor = stream.floor_for(Keep {
+                since: Some(entries[at].time),
+                ..Keep::default()
+            });
+            assert!(floor < entries[at].cursor);
+            let kept: u64 = entries[at..].iter().map(|entry| entry.bytes).sum();
+            let floor = stream.floor_for(Keep {
+                bytes: Some(kept),
+                ..Keep::default()
+            });
+            assert!(floor < entries[at].cursor || kept == 0);
+        }
+        let oldest = stream.floor_for(Keep {
+            since: Some(8000),
+            ..Keep::default()
+        });
+        assert!(
+            oldest > entries[5000].cursor,
+            "what is old enough goes, to the block"
+        );
+    }
+}

@@ -115,6 +115,7 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Opened<SledJournal>, 
         }),
         slots,
         head,
+        unsynced: false,
         head_synced: now(),
         head_dirty: false,
         broken: None,
@@ -165,6 +166,7 @@ fn format(store: &Store) -> Result<bool, Error> {
             batch.insert(KEY_FORMAT, &FORMAT.to_le_bytes());
             batch.insert(KEY_EPOCH, &1_u64.to_le_bytes());
             store.apply(batch)?;
+            store.flush()?;
             store.sync()?;
             Ok(true)
         }

@@ -111,16 +111,20 @@ impl Store {
         }
     }
 
-    /// Applies a batch and hands it to the operating system.
+    /// Applies a batch as one step that a crash keeps whole or not at all.
     pub(super) fn apply(&self, batch: sled::Batch) -> Result<(), Error> {
-        self.with("writing to the store", |db| {
-            db.apply_batch(batch)?;
+        self.with("writing to the store", |db| Ok(db.apply_batch(batch)?))
+    }
+
+    /// Hands everything applied to the operating system, and starts to write it.
+    pub(super) fn flush(&self) -> Result<(), Error> {
+        self.with("flushing the store", |db| {
             db.flush()?;
             Ok(())
         })
     }
 
-    /// Waits until everything applied is on the disk.
+    /// Waits until everything flushed is on the disk.
     pub(super) fn sync(&self) -> Result<(), Error> {
         self.file
             .sync_data()
@@ -366,24 +370,24 @@ pub(super) fn remove_frame(batch: &mut sled::Batch, class: Class, first: u64, le
     }
 }
 
-pub(super) fn encode_trim(first_seq: u64, chain: &Hash) -> Vec<u8> {
+pub(in crate::journal) fn encode_trim(first_seq: u64, chain: &Hash) -> Vec<u8> {
     [&first_seq.to_le_bytes(), chain.as_slice()].concat()
 }
 
-pub(super) fn decode_trim(value: &[u8]) -> Option<(u64, Hash)> {
+pub(in crate::journal) fn decode_trim(value: &[u8]) -> Option<(u64, Hash)> {
     let mut cut = Cut(value);
     let trim = (cut.u64()?, cut.array()?);
     (cut.0.is_empty() && trim.0 > 0).then_some(trim)
 }
 
-pub(super) fn encode_snapshots(snapshots: &[SnapshotRef]) -> Vec<u8> {
+pub(in crate::journal) fn encode_snapshots(snapshots: &[SnapshotRef]) -> Vec<u8> {
     snapshots
         .iter()
         .flat_map(|one| [&one.seq.to_le_bytes(), one.digest.as_slice()].concat())
         .collect()
 }
 
-pub(super) fn decode_snapshots(value: &[u8]) -> Option<Vec<SnapshotRef>> {
+pub(in crate::journal) fn decode_snapshots(value: &[u8]) -> Option<Vec<SnapshotRef>> {
     let mut cut = Cut(value);
     let mut snapshots = Vec::new();
     while !cut.0.is_empty() {

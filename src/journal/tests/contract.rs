@@ -8,6 +8,10 @@ use crate::journal::*;
 macro_rules! both {
     ($($name:ident),* $(,)?) => {
         mod on_disk { use super::*; $(#[test] fn $name() { super::$name(&Disk::new()); })* }
+        mod on_disk_without_cache {
+            use super::*;
+            $(#[test] fn $name() { super::$name(&Disk::without_cache()); })*
+        }
         mod in_memory { use super::*; $(#[test] fn $name() { super::$name(&Memory::default()); })* }
     };
 }

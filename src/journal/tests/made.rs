@@ -24,6 +24,13 @@ impl Disk {
         }
     }
 
+    /// Every read goes to the store.
+    pub fn without_cache() -> Self {
+        let mut disk = Self::new();
+        disk.options.tail_bytes = 0;
+        disk
+    }
+
     pub fn path(&self) -> std::path::PathBuf {
         self.dir.path().join("journal")
     }
