@@ -75,6 +75,10 @@ faults! {
     NoRecheckOfStatus,
     /// A review waits although the engine has been gone for long.
     GoneEngineAwaited,
+    /// Equal open requests of one actor do not join.
+    EqualReviewsApart,
+    /// One review more may be open.
+    OpenReviewsOffByOne,
     /// Resume forgets one hold.
     ResumeForgetsHold,
     /// An engine's resume clears persons' holds too.

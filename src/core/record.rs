@@ -613,20 +613,17 @@ pub enum Record {
         /// Who gave it.
         #[n(4)]
         actor: Actor,
-        /// The key it came with, and what it stands for.
-        #[n(5)]
-        key: Option<String>,
-        /// See `key`.
-        #[cbor(n(6), with = "minicbor::bytes")]
+        /// What the command's key stands for.
+        #[cbor(n(5), with = "minicbor::bytes")]
         fingerprint: Fingerprint,
         /// The targets as expanded when it was asked.
-        #[n(7)]
+        #[n(6)]
         targets: Vec<String>,
         /// When nobody is waited for any longer.
-        #[n(8)]
+        #[n(7)]
         deadline: HostTime,
         /// The supervisor's newest cursor when it was asked.
-        #[n(9)]
+        #[n(8)]
         as_of: u64,
     },
     /// A review ended.

@@ -61,9 +61,9 @@ pub struct Review {
     pub reason: Option<String>,
     /// Who commands.
     pub actor: Actor,
-    /// The key that the command came with.
-    pub key: Option<String>,
-    /// What the key stands for.
+    /// The keys of the requests that wait for it, the first one's first.
+    pub keys: Vec<String>,
+    /// What the keys stand for.
     pub fingerprint: Fingerprint,
     /// The targets as expanded when it was asked.
     pub targets: Vec<String>,

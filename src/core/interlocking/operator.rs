@@ -21,6 +21,7 @@ use crate::core::state::supervisor::Supervisor;
 use crate::core::turn::Turn;
 
 /// A command of an operator with everything that its answer needs.
+#[derive(Clone)]
 pub(in crate::core) struct Order {
     pub actor: Actor,
     pub command: Command,

@@ -19,6 +19,9 @@ use crate::core::state::Review;
 use crate::core::state::supervisor::Supervisor;
 use crate::core::turn::Turn;
 
+/// How many reviews one supervisor may have open (C29).
+const OPEN_MOST: usize = 64;
+
 /// Asks the owner's engine, or decides at once where nobody would answer.
 pub(in crate::core) fn ask(
     turn: &mut Turn,
@@ -54,6 +57,40 @@ pub(in crate::core) fn ask(
         operator::remember(turn, &order, &answer);
         return turn.answer(reply, answer);
     }
+    if let Some(id) = equal_open(turn, &order, number) {
+        return wait(turn, reply, &order, id);
+    }
+    let open = turn
+        .state()
+        .durable()
+        .reviews
+        .values()
+        .filter(|r| r.supervisor == number && r.end.is_none());
+    if open.count() >= OPEN_MOST + usize::from(fault::on(Fault::OpenReviewsOffByOne)) {
+        let answer = if order.command.op == Op::RunStop.as_str() {
+            conclude(
+                turn,
+                &order,
+                ones,
+                number,
+                ReviewEnd::Timeout,
+                None,
+                "at once: too many reviews are open",
+            )
+        } else {
+            let message = format!(
+                "{OPEN_MOST} reviews wait for supervisor:{} already; try again later",
+                supervisor.def.id
+            );
+            operator::audit_refusal(
+                turn,
+                &order,
+                &Refusal::new(Code::RateLimited, "review", message),
+            )
+        };
+        operator::remember(turn, &order, &answer);
+        return turn.answer(reply, answer);
+    }
     let id = ReviewId(turn.state().durable().last_review + 1);
     let deadline = turn.now.plus(timeout);
     // Printing a command that was parsed from JSON or protobuf cannot fail.
@@ -64,12 +101,40 @@ pub(in crate::core) fn ask(
         command,
         reason: order.reason.clone(),
         actor: order.actor.clone(),
-        key: order.key.clone(),
         fingerprint: order.fingerprint,
         targets: ones.iter().map(One::to_string).collect(),
         deadline,
         as_of: supervisor.last_cursor,
     });
+    wait(turn, reply, &order, id);
+    if let (Some(live), Some(review)) = (live, turn.state().durable().reviews.get(&id).cloned()) {
+        let message = SessionMessage::Review(ReviewQuestion::from(&*review));
+        turn.send(Output::Session {
+            to: live.session,
+            message,
+        });
+    }
+}
+
+/// Finds an open review of the same command by the same actor: equal requests join (C29).
+fn equal_open(turn: &Turn, order: &Order, number: u32) -> Option<ReviewId> {
+    let equal = |r: &&std::sync::Arc<Review>| {
+        r.end.is_none()
+            && r.supervisor == number
+            && r.actor == order.actor
+            && r.fingerprint == order.fingerprint
+    };
+    turn.state()
+        .durable()
+        .reviews
+        .values()
+        .find(equal)
+        .filter(|_| !fault::on(Fault::EqualReviewsApart))
+        .map(|r| r.id)
+}
+
+/// Lets a caller, and the key that it gave, wait for a review.
+fn wait(turn: &mut Turn, reply: Token, order: &Order, id: ReviewId) {
     if let Some(key) = order.key.clone() {
         let (actor, fingerprint) = (order.actor.clone(), order.fingerprint);
         turn.emit(Record::Commanded {
@@ -80,14 +145,11 @@ pub(in crate::core) fn ask(
             review: Some(id),
         });
     }
-    turn.transient().waiting.insert(id, vec![(reply, false)]);
-    if let (Some(live), Some(review)) = (live, turn.state().durable().reviews.get(&id).cloned()) {
-        let message = SessionMessage::Review(ReviewQuestion::from(&*review));
-        turn.send(Output::Session {
-            to: live.session,
-            message,
-        });
-    }
+    turn.transient()
+        .waiting
+        .entry(id)
+        .or_default()
+        .push((reply, false));
 }
 
 /// Ends a review whose deadline has come.
@@ -126,12 +188,13 @@ pub(in crate::core) fn close(turn: &mut Turn, id: ReviewId, end: ReviewEnd, reas
         return;
     };
     turn.emit(Record::ReviewClosed { id, end });
+    let mut keys = review.keys.iter();
     let ones: Vec<One> = review.targets.iter().filter_map(|t| one(t)).collect();
     let order = Order {
         actor: review.actor.clone(),
         command: review.command.clone(),
         reason: review.reason.clone(),
-        key: review.key.clone(),
+        key: keys.next().cloned(),
         fingerprint: review.fingerprint,
     };
     let answer = conclude(
@@ -144,6 +207,13 @@ pub(in crate::core) fn close(turn: &mut Turn, id: ReviewId, end: ReviewEnd, reas
         &id.to_string(),
     );
     operator::remember(turn, &order, &answer);
+    for key in keys {
+        let joined = Order {
+            key: Some(key.clone()),
+            ..order.clone()
+        };
+        operator::remember(turn, &joined, &answer);
+    }
     for (to, replayed) in turn.transient().waiting.remove(&id).unwrap_or_default() {
         turn.answer(
             to,

@@ -212,6 +212,10 @@ impl State {
                     answer: answer.clone(),
                     review: *review,
                 };
+                let waits = review.and_then(|id| self.durable.reviews.get_mut(&id));
+                if let Some(review) = waits {
+                    Arc::make_mut(review).keys.push(key.clone());
+                }
                 let scope = actor.to_string();
                 let mut keys = self
                     .durable
@@ -240,7 +244,6 @@ impl State {
             command,
             reason,
             actor,
-            key,
             fingerprint,
             targets,
             deadline,
@@ -258,7 +261,7 @@ impl State {
             command,
             reason: reason.clone(),
             actor: actor.clone(),
-            key: key.clone(),
+            keys: Vec::new(),
             fingerprint: *fingerprint,
             targets: targets.clone(),
             opened: entry.time,

@@ -134,7 +134,7 @@ struct ReviewImage {
     #[n(4)]
     actor: Actor,
     #[n(5)]
-    key: Option<String>,
+    keys: Vec<String>,
     #[cbor(n(6), with = "minicbor::bytes")]
     fingerprint: Fingerprint,
     #[n(7)]
@@ -198,7 +198,7 @@ impl Durable {
                 command: serde_json::to_string(&r.command)?,
                 reason: r.reason.clone(),
                 actor: r.actor.clone(),
-                key: r.key.clone(),
+                keys: r.keys.clone(),
                 fingerprint: r.fingerprint,
                 targets: r.targets.clone(),
                 opened: r.opened,
@@ -298,7 +298,7 @@ impl Durable {
                 command: serde_json::from_str(&r.command)?,
                 reason: r.reason,
                 actor: r.actor,
-                key: r.key,
+                keys: r.keys,
                 fingerprint: r.fingerprint,
                 targets: r.targets,
                 opened: r.opened,
