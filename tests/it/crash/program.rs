@@ -1,0 +1,143 @@
+//! The real program as a child process, and a client of its operators' surface.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// How long anything may take before a test fails instead of hanging.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Returns the next number of a fixed sequence.
+pub fn random(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = *seed;
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// A running `signalbox serve`.
+pub struct Program {
+    child: std::sync::Mutex<Child>,
+    url: String,
+    key: String,
+    client: reqwest::Client,
+}
+
+impl Program {
+    /// Starts it on a data directory and waits until it is ready.
+    pub async fn start(dir: &Path, fail_points: Option<&str>) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_signalbox"));
+        command
+            .args(["serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--data-dir"])
+            .arg(dir)
+            .env("FAILPOINTS", fail_points.unwrap_or_default())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::from(std::fs::File::options().create(true).append(true).open(dir.join("host.err")).unwrap()));
+        let mut child = command.spawn().unwrap();
+        let stdout = child.stdout.take().unwrap();
+        let (send, ready) = tokio::sync::oneshot::channel();
+        std::thread::spawn(move || {
+            use std::io::BufRead;
+            let mut send = Some(send);
+            for line in std::io::BufReader::new(stdout).lines().map_while(Result::ok) {
+                if let Some(at) = line.find("http://").filter(|_| line.contains("http")) {
+                    let url: String = line[at..].chars().take_while(|c| !c.is_whitespace()).collect();
+                    if let Some(send) = send.take_if(|_| !line.contains("grpc")) {
+                        let _ = send.send(url);
+                    }
+                }
+            }
+        });
+        let url = tokio::time::timeout(PATIENCE, ready).await.expect("the host is ready in time").unwrap_or_else(|_| {
+            let log = std::fs::read_to_string(dir.join("host.err")).unwrap_or_default();
+            panic!("the host ended before it was ready: {log}")
+        });
+        let key = std::fs::read_to_string(dir.join("admin.key")).unwrap().trim().to_owned();
+        Self { child: std::sync::Mutex::new(child), url, key, client: reqwest::Client::new() }
+    }
+
+    fn get(&self, path: &str) -> reqwest::RequestBuilder {
+        self.client.get(format!("{}{path}", self.url)).bearer_auth(&self.key).timeout(PATIENCE)
+    }
+
+    /// Saves a workflow.
+    pub async fn apply_workflow(&self, yaml: &str) {
+        let request = self.client.put(format!("{}/api/workflows/ledger", self.url)).bearer_auth(&self.key);
+        let response = request.header("content-type", "application/yaml").body(yaml.to_owned()).send().await.unwrap();
+        let status = response.status();
+        assert!(status.is_success(), "{status} {}", response.text().await.unwrap_or_default());
+    }
+
+    /// Sends a command; none when no answer came.
+    pub async fn command(&self, body: &Value, key: &str) -> Option<(u16, Value)> {
+        let request = self.client.post(format!("{}/api/commands", self.url)).bearer_auth(&self.key);
+        let response = request.header("idempotency-key", key).json(body).timeout(PATIENCE).send().await.ok()?;
+        let status = response.status().as_u16();
+        Some((status, response.json().await.ok()?))
+    }
+
+    /// Reads one execution.
+    pub async fn execution(&self, id: &str) -> Value {
+        self.get(&format!("/api/executions/{id}")).send().await.unwrap().json().await.unwrap()
+    }
+
+    /// Reads all executions, page by page.
+    pub async fn executions(&self) -> Vec<Value> {
+        let mut all = Vec::new();
+        let mut token = String::new();
+        loop {
+            let path = format!("/api/executions?page_size=100&page_token={token}");
+            let path = if token.is_empty() { "/api/executions?page_size=100".to_owned() } else { path };
+            let page: Value = self.get(&path).send().await.unwrap().json().await.unwrap();
+            all.extend(page["executions"].as_array().cloned().unwrap_or_default());
+            match page["nextPageToken"].as_str().filter(|t| !t.is_empty()) {
+                Some(next) => token = next.to_owned(),
+                None => return all,
+            }
+        }
+    }
+
+    /// Waits until an execution has ended: looks again at each event.
+    pub async fn until_ended(&self, id: &str) -> Value {
+        let wait = async {
+            let mut events = self.client.get(format!("{}/api/events", self.url)).bearer_auth(&self.key).send().await.unwrap();
+            loop {
+                let execution = self.execution(id).await;
+                if matches!(execution["status"].as_str(), Some("SUCCEEDED" | "FAILED" | "STOPPED")) {
+                    return execution;
+                }
+                if events.chunk().await.unwrap().is_none() {
+                    panic!("the event stream ended before {id} did");
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("{id} ends in time"))
+    }
+
+    /// Says whether it has ended without being told to.
+    pub fn ended_by_itself(&self) -> bool {
+        self.child.lock().unwrap().try_wait().unwrap().is_some()
+    }
+
+    /// Kills it as the kernel would.
+    pub fn kill(&self) {
+        let mut child = self.child.lock().unwrap();
+        let _ = child.kill();
+        child.wait().unwrap();
+    }
+
+    /// Ends it cleanly.
+    pub async fn stop(self) {
+        let child = self.child.into_inner().unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let mut child = child;
+        let ended = tokio::task::spawn_blocking(move || child.wait());
+        let status = tokio::time::timeout(PATIENCE, ended).await.expect("the host ends in time").unwrap().unwrap();
+        assert!(status.success(), "a clean stop is exit 0: {status}");
+    }
+}
