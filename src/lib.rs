@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod contract;
 pub mod core;
+pub mod definitions;
 pub mod host;
 pub mod journal;
 pub mod runtime;
