@@ -70,7 +70,11 @@ pub struct Mistake {
 
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { place, path, message } = self;
+        let Self {
+            place,
+            path,
+            message,
+        } = self;
         write!(f, "{}:{}: ", place.line, place.column)?;
         if !path.is_empty() {
             write!(f, "{path}: ")?;
@@ -125,15 +129,22 @@ fn read<T: DeserializeOwned>(
     let def: Option<T> = field::fill(&mut tree, &mut mistakes);
     // What is wrong with the whole can only be told when every part could be read.
     if let Some(def) = def.as_ref().filter(|_| mistakes.is_empty()) {
-        mistakes.extend(check(def).into_iter().map(|Problem { path, message }| Mistake {
-            place: tree.find(&path),
-            path,
-            message,
-        }));
+        mistakes.extend(
+            check(def)
+                .into_iter()
+                .map(|Problem { path, message }| Mistake {
+                    place: tree.find(&path),
+                    path,
+                    message,
+                }),
+        );
     }
     mistakes.sort_by_key(|m| m.place);
     match def {
-        Some(def) if mistakes.is_empty() => Ok(Read { def, places: Places(tree) }),
+        Some(def) if mistakes.is_empty() => Ok(Read {
+            def,
+            places: Places(tree),
+        }),
         _ => Err(mistakes),
     }
 }

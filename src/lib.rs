@@ -1,10 +1,12 @@
 //! Signalbox: a host for decision engines.
 
 pub mod clock;
+pub mod config;
 pub mod contract;
 pub mod core;
 pub mod definitions;
 pub mod host;
 pub mod journal;
 pub mod runtime;
+pub mod telemetry;
 pub mod wire;

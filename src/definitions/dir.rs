@@ -44,7 +44,13 @@ impl Loaded {
     #[must_use]
     pub fn problem(&self, path: &str, message: impl Into<String>) -> FileProblem {
         let Place { line, column } = self.places.find(path);
-        FileProblem { file: self.file.clone(), line, column, path: path.to_owned(), message: message.into() }
+        FileProblem {
+            file: self.file.clone(),
+            line,
+            column,
+            path: path.to_owned(),
+            message: message.into(),
+        }
     }
 }
 
@@ -65,7 +71,13 @@ pub struct FileProblem {
 
 impl fmt::Display for FileProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, line, column, path, message } = self;
+        let Self {
+            file,
+            line,
+            column,
+            path,
+            message,
+        } = self;
         write!(f, "{}:", file.display())?;
         if *line > 0 {
             write!(f, "{line}:{column}:")?;
@@ -104,21 +116,36 @@ pub fn load_dir(dir: &Path) -> Result<Vec<Loaded>, Problems> {
     for kind in [Kind::Workflow, Kind::Supervisor] {
         let below = dir.join(kind.directory());
         match files(&below) {
-            Ok(files) => files.into_iter().for_each(|(file, format)| match load(&file, format, kind) {
-                Ok(one) => loaded.push(one),
-                Err(more) => problems.extend(more),
-            }),
-            Err(error) => problems.push(whole(&below, format!("the directory cannot be read ({error}); check its rights"))),
+            Ok(files) => {
+                files
+                    .into_iter()
+                    .for_each(|(file, format)| match load(&file, format, kind) {
+                        Ok(one) => loaded.push(one),
+                        Err(more) => problems.extend(more),
+                    })
+            }
+            Err(error) => problems.push(whole(
+                &below,
+                format!("the directory cannot be read ({error}); check its rights"),
+            )),
         }
     }
     let mut first: BTreeMap<String, &Path> = BTreeMap::new();
     for one in &loaded {
         if let Some(other) = first.insert(one.def.name(), &one.file) {
-            let message = format!("`{}` is defined in {} too; keep one of them", one.def.name(), other.display());
+            let message = format!(
+                "`{}` is defined in {} too; keep one of them",
+                one.def.name(),
+                other.display()
+            );
             problems.push(one.problem("id", message));
         }
     }
-    if problems.is_empty() { Ok(loaded) } else { Err(Problems(problems)) }
+    if problems.is_empty() {
+        Ok(loaded)
+    } else {
+        Err(Problems(problems))
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -146,7 +173,9 @@ fn files(dir: &Path) -> std::io::Result<Vec<(PathBuf, Format)>> {
     let mut out = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        let hidden = path.file_name().is_none_or(|n| n.to_string_lossy().starts_with('.'));
+        let hidden = path
+            .file_name()
+            .is_none_or(|n| n.to_string_lossy().starts_with('.'));
         match path.extension().and_then(|e| e.to_str()) {
             Some("yaml" | "yml") if !hidden => out.push((path, Format::Yaml)),
             Some("json") if !hidden => out.push((path, Format::Json)),
@@ -160,33 +189,61 @@ fn files(dir: &Path) -> std::io::Result<Vec<(PathBuf, Format)>> {
 fn load(file: &Path, format: Format, kind: Kind) -> Result<Loaded, Vec<FileProblem>> {
     let text = text(file).map_err(|message| vec![whole(file, message)])?;
     let read = match kind {
-        Kind::Workflow => read_workflow(&text, format).map(|r| (Definition::Workflow(r.def), r.places)),
-        Kind::Supervisor => read_supervisor(&text, format).map(|r| (Definition::Supervisor(r.def), r.places)),
+        Kind::Workflow => {
+            read_workflow(&text, format).map(|r| (Definition::Workflow(r.def), r.places))
+        }
+        Kind::Supervisor => {
+            read_supervisor(&text, format).map(|r| (Definition::Supervisor(r.def), r.places))
+        }
     };
     match read {
-        Ok((def, places)) => Ok(Loaded { file: file.to_owned(), def, places }),
+        Ok((def, places)) => Ok(Loaded {
+            file: file.to_owned(),
+            def,
+            places,
+        }),
         Err(mistakes) => Err(mistakes.into_iter().map(|m| of_file(file, m)).collect()),
     }
 }
 
 fn text(file: &Path) -> Result<String, String> {
-    let unreadable = |error: std::io::Error| format!("the file cannot be read ({error}); check its rights");
+    let unreadable =
+        |error: std::io::Error| format!("the file cannot be read ({error}); check its rights");
     let size = std::fs::metadata(file).map_err(unreadable)?;
     if !size.is_file() {
         return Err("it is not a file; move it away".to_owned());
     }
     if size.len() > MAX_BYTES as u64 {
-        return Err(format!("it has {} bytes, and a definition has {MAX_BYTES} at most; split it", size.len()));
+        return Err(format!(
+            "it has {} bytes, and a definition has {MAX_BYTES} at most; split it",
+            size.len()
+        ));
     }
     let bytes = std::fs::read(file).map_err(unreadable)?;
     String::from_utf8(bytes).map_err(|_| "it is not UTF-8; save it as UTF-8".to_owned())
 }
 
 fn whole(file: &Path, message: String) -> FileProblem {
-    FileProblem { file: file.to_owned(), line: 0, column: 0, path: String::new(), message }
+    FileProblem {
+        file: file.to_owned(),
+        line: 0,
+        column: 0,
+        path: String::new(),
+        message,
+    }
 }
 
 fn of_file(file: &Path, mistake: Mistake) -> FileProblem {
-    let Mistake { place: Place { line, column }, path, message } = mistake;
-    FileProblem { file: file.to_owned(), line, column, path, message }
+    let Mistake {
+        place: Place { line, column },
+        path,
+        message,
+    } = mistake;
+    FileProblem {
+        file: file.to_owned(),
+        line,
+        column,
+        path,
+        message,
+    }
 }

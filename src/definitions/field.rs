@@ -4,8 +4,8 @@ use std::fmt::{self, Display};
 
 use serde::de::value::StrDeserializer;
 use serde::de::{
-    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, Expected, IntoDeserializer, MapAccess, SeqAccess,
-    Unexpected, Visitor,
+    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, Expected, IntoDeserializer,
+    MapAccess, SeqAccess, Unexpected, Visitor,
 };
 use serde::forward_to_deserialize_any;
 
@@ -23,12 +23,20 @@ pub(super) fn fill<T: DeserializeOwned>(tree: &mut Node, mistakes: &mut Vec<Mist
         let path: Vec<Step> = fault.path.iter().rev().cloned().collect();
         // A field that was taken out is missing only because of that.
         let known = fault.missing.as_ref().is_some_and(|field| {
-            let whole: Vec<Step> = path.iter().cloned().chain([Step::Key((*field).to_owned())]).collect();
+            let whole: Vec<Step> = path
+                .iter()
+                .cloned()
+                .chain([Step::Key((*field).to_owned())])
+                .collect();
             removed.contains(&whole)
         });
         if !known {
             let place = fault.place.unwrap_or(tree.place);
-            mistakes.push(Mistake { place, path: path_text(&path), message: fault.message });
+            mistakes.push(Mistake {
+                place,
+                path: path_text(&path),
+                message: fault.message,
+            });
         }
         if path.is_empty() {
             return None;
@@ -53,7 +61,12 @@ pub(super) struct Fault {
 
 impl Fault {
     fn new(message: impl Into<String>) -> Self {
-        Self { place: None, path: Vec::new(), missing: None, message: message.into() }
+        Self {
+            place: None,
+            path: Vec::new(),
+            missing: None,
+            message: message.into(),
+        }
     }
 
     fn at(mut self, place: Place) -> Self {
@@ -81,23 +94,40 @@ impl serde::de::Error for Fault {
     }
 
     fn invalid_type(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::new(format!("this is {}; write {}", plain(&unexpected), wanted(&expected.to_string())))
+        Self::new(format!(
+            "this is {}; write {}",
+            plain(&unexpected),
+            wanted(&expected.to_string())
+        ))
     }
 
     fn invalid_value(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::new(format!("{} does not fit; write {}", plain(&unexpected), wanted(&expected.to_string())))
+        Self::new(format!(
+            "{} does not fit; write {}",
+            plain(&unexpected),
+            wanted(&expected.to_string())
+        ))
     }
 
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
-        Self::new(format!("`{variant}` is not known here; {}", known(variant, expected)))
+        Self::new(format!(
+            "`{variant}` is not known here; {}",
+            known(variant, expected)
+        ))
     }
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
-        Self::new(format!("`{field}` is not a key that is known here; {}", known(field, expected)))
+        Self::new(format!(
+            "`{field}` is not a key that is known here; {}",
+            known(field, expected)
+        ))
     }
 
     fn missing_field(field: &'static str) -> Self {
-        Self { missing: Some(field), ..Self::new(format!("`{field}` is missing; it must be given")) }
+        Self {
+            missing: Some(field),
+            ..Self::new(format!("`{field}` is missing; it must be given"))
+        }
     }
 }
 
@@ -167,7 +197,9 @@ impl Node {
     fn unexpected(&self) -> Unexpected<'_> {
         match &self.value {
             Value::Null => Unexpected::Other("empty"),
-            Value::Bool(_, text) | Value::Number(_, text) | Value::Text(text) => Unexpected::Str(text),
+            Value::Bool(_, text) | Value::Number(_, text) | Value::Text(text) => {
+                Unexpected::Str(text)
+            }
             Value::List(_) => Unexpected::Seq,
             Value::Map(_) => Unexpected::Map,
         }
@@ -196,10 +228,13 @@ impl<'de> Deserializer<'de> for &'de Node {
 
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match (&self.value, self.text()) {
-            (_, Some(text)) => visitor.visit_str(text).map_err(|fault: Fault| fault.at(self.place)),
-            (Value::Null, None) => {
-                Err(Fault::new("it is empty; write a text, in quotes if it is the word `null` or `~`").at(self.place))
-            }
+            (_, Some(text)) => visitor
+                .visit_str(text)
+                .map_err(|fault: Fault| fault.at(self.place)),
+            (Value::Null, None) => Err(Fault::new(
+                "it is empty; write a text, in quotes if it is the word `null` or `~`",
+            )
+            .at(self.place)),
             _ => self.misfit("a text"),
         }
     }
@@ -220,18 +255,30 @@ impl<'de> Deserializer<'de> for &'de Node {
         visitor.visit_some(self)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
         visitor.visit_newtype_struct(self)
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        let Value::List(items) = &self.value else { return self.misfit("a list") };
-        visitor.visit_seq(Items { items, next: 0 }).map_err(|fault: Fault| fault.at(self.place))
+        let Value::List(items) = &self.value else {
+            return self.misfit("a list");
+        };
+        visitor
+            .visit_seq(Items { items, next: 0 })
+            .map_err(|fault: Fault| fault.at(self.place))
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        let Value::Map(entries) = &self.value else { return self.misfit("keys with values") };
-        visitor.visit_map(Entries { entries, next: 0 }).map_err(|fault: Fault| fault.at(self.place))
+        let Value::Map(entries) = &self.value else {
+            return self.misfit("keys with values");
+        };
+        visitor
+            .visit_map(Entries { entries, next: 0 })
+            .map_err(|fault: Fault| fault.at(self.place))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -249,9 +296,13 @@ impl<'de> Deserializer<'de> for &'de Node {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        let Some(text) = self.text() else { return self.misfit("a text") };
+        let Some(text) = self.text() else {
+            return self.misfit("a text");
+        };
         let word: StrDeserializer<'_, Fault> = text.into_deserializer();
-        visitor.visit_enum(word).map_err(|fault| fault.at(self.place))
+        visitor
+            .visit_enum(word)
+            .map_err(|fault| fault.at(self.place))
     }
 
     forward_to_deserialize_any! {
@@ -268,12 +319,18 @@ struct Items<'a> {
 impl<'de> SeqAccess<'de> for Items<'de> {
     type Error = Fault;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Fault> {
         while let Some(item) = self.items.get(self.next) {
             let number = self.next;
             self.next += 1;
             if let Some(node) = item {
-                return seed.deserialize(node).map(Some).map_err(|f| f.at(node.place).below(Step::Item(number)));
+                return seed
+                    .deserialize(node)
+                    .map(Some)
+                    .map_err(|f| f.at(node.place).below(Step::Item(number)));
             }
         }
         Ok(None)
@@ -288,10 +345,17 @@ struct Entries<'a> {
 impl<'de> MapAccess<'de> for Entries<'de> {
     type Error = Fault;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
-        let Some((key, _)) = self.entries.get(self.next) else { return Ok(None) };
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Fault> {
+        let Some((key, _)) = self.entries.get(self.next) else {
+            return Ok(None);
+        };
         let text: StrDeserializer<'_, Fault> = key.text.as_str().into_deserializer();
-        seed.deserialize(text).map(Some).map_err(|f| f.at(key.place).below(Step::Key(key.text.clone())))
+        seed.deserialize(text)
+            .map(Some)
+            .map_err(|f| f.at(key.place).below(Step::Key(key.text.clone())))
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
@@ -299,6 +363,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
             return Err(Fault::new("a value was asked for after the last key"));
         };
         self.next += 1;
-        seed.deserialize(node).map_err(|f| f.at(node.place).below(Step::Key(key.text.clone())))
+        seed.deserialize(node)
+            .map_err(|f| f.at(node.place).below(Step::Key(key.text.clone())))
     }
 }

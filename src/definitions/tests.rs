@@ -1,7 +1,10 @@
 use super::*;
 
 fn mistakes<T: std::fmt::Debug>(read: Result<Read<T>, Vec<Mistake>>) -> Vec<String> {
-    read.expect_err("must be refused").iter().map(Mistake::to_string).collect()
+    read.expect_err("must be refused")
+        .iter()
+        .map(Mistake::to_string)
+        .collect()
 }
 
 fn workflow(text: &str) -> WorkflowDef {
@@ -37,9 +40,15 @@ nodes:
     let written = "echo on no y yes off 0123 1.10 2026-01-01 true 0x1F 1_000 1e3 -0 .5 12345678901234567890123";
     assert_eq!(run.join(" "), written);
     let no = &def.nodes[&"no".parse().expect("id")];
-    assert_eq!(no.env.values().map(String::as_str).collect::<Vec<_>>(), ["no", "1.0", "007"]);
+    assert_eq!(
+        no.env.values().map(String::as_str).collect::<Vec<_>>(),
+        ["no", "1.0", "007"]
+    );
     assert_eq!(no.run, ["true"]);
-    assert_eq!(def.nodes[&"2026-01-01".parse().expect("id")].cwd.as_deref(), Some("1.50"));
+    assert_eq!(
+        def.nodes[&"2026-01-01".parse().expect("id")].cwd.as_deref(),
+        Some("1.50")
+    );
 
     // The same through JSON, quoted and, where JSON knows it, bare.
     let json = serde_json::to_string_pretty(&def).expect("json");
@@ -47,7 +56,10 @@ nodes:
     assert_eq!(workflow(&json), def);
     let bare = r#"{"id":"w","nodes":{"a":{"run":["echo",1.10,true,12]}}}"#;
     let def = read_workflow(bare, Format::Json).expect("reads").def;
-    assert_eq!(def.nodes[&"a".parse().expect("id")].run, ["echo", "1.10", "true", "12"]);
+    assert_eq!(
+        def.nodes[&"a".parse().expect("id")].run,
+        ["echo", "1.10", "true", "12"]
+    );
 }
 
 #[test]
@@ -67,8 +79,7 @@ nodes:
     assert_eq!(mistakes(read_workflow(json, Format::Json)), [expected]);
 
     let yaml = "id: s\nallowedCommands: [run.stop]\nengine: {transport: attached}\n'allowedCommands': []\n";
-    let expected =
-        "4:1: allowedCommands: `allowedCommands` is given twice, on line 2 and on line 4; keep one of them";
+    let expected = "4:1: allowedCommands: `allowedCommands` is given twice, on line 2 and on line 4; keep one of them";
     assert_eq!(mistakes(read_supervisor(yaml, Format::Yaml)), [expected]);
 }
 
@@ -158,7 +169,10 @@ fn a_text_that_is_no_yaml_or_no_json_is_refused_with_its_line() {
     assert_eq!(found.len(), 1);
     assert!(found[0].starts_with("2:8: "), "{found:?}");
     let found = mistakes(read_workflow("{\"id\": \"w\",\n}", Format::Json));
-    assert!(found[0].starts_with("2:") && found[0].contains("not JSON"), "{found:?}");
+    assert!(
+        found[0].starts_with("2:") && found[0].contains("not JSON"),
+        "{found:?}"
+    );
     // YAML is not JSON.
     let found = mistakes(read_workflow("id: w", Format::Json));
     assert!(found[0].contains("not JSON"), "{found:?}");
@@ -170,15 +184,23 @@ fn a_text_that_is_no_yaml_or_no_json_is_refused_with_its_line() {
         ("id: !mine w\n", "tag"),
     ] {
         let found = mistakes(read_workflow(text, Format::Yaml));
-        assert!(found.iter().any(|m| m.to_lowercase().contains(part)), "{text:?}: {found:?}");
+        assert!(
+            found.iter().any(|m| m.to_lowercase().contains(part)),
+            "{text:?}: {found:?}"
+        );
     }
 }
 
 #[test]
 fn a_text_cannot_cost_more_than_its_size() {
     let mut bomb = String::from("a: &a [x,x,x,x,x,x,x,x,x,x]\n");
-    for (n, m) in ["b", "c", "d", "e", "f", "g", "h"].iter().zip(["a", "b", "c", "d", "e", "f", "g"]) {
-        bomb.push_str(&format!("{n}: &{n} [*{m},*{m},*{m},*{m},*{m},*{m},*{m},*{m},*{m},*{m}]\n"));
+    for (n, m) in ["b", "c", "d", "e", "f", "g", "h"]
+        .iter()
+        .zip(["a", "b", "c", "d", "e", "f", "g"])
+    {
+        bomb.push_str(&format!(
+            "{n}: &{n} [*{m},*{m},*{m},*{m},*{m},*{m},*{m},*{m},*{m},*{m}]\n"
+        ));
     }
     assert_eq!(mistakes(read_workflow(&bomb, Format::Yaml)).len(), 1);
     let deep = format!("id: {}", "[".repeat(2_000));
@@ -188,20 +210,30 @@ fn a_text_cannot_cost_more_than_its_size() {
     let big = format!("id: w # {}", "x".repeat(MAX_BYTES));
     assert!(mistakes(read_workflow(&big, Format::Yaml))[0].contains("bytes"));
     let many: String = (0..1_000).map(|n| format!("k{n}: 1\n")).collect();
-    assert_eq!(mistakes(read_workflow(&many, Format::Yaml)).len(), MAX_MISTAKES);
+    assert_eq!(
+        mistakes(read_workflow(&many, Format::Yaml)).len(),
+        MAX_MISTAKES
+    );
 }
 
 #[test]
 fn aliases_stand_for_what_they_name() {
-    let def = workflow("id: w\nnodes:\n  a: &n {run: &r [sleep, 1.10]}\n  b: *n\n  c: {run: *r, needs: [a]}\n");
+    let def = workflow(
+        "id: w\nnodes:\n  a: &n {run: &r [sleep, 1.10]}\n  b: *n\n  c: {run: *r, needs: [a]}\n",
+    );
     assert_eq!(def.nodes[&"b".parse().expect("id")].run, ["sleep", "1.10"]);
     assert_eq!(def.nodes[&"c".parse().expect("id")].run, ["sleep", "1.10"]);
 }
 
 #[test]
 fn texts_of_every_style_and_script_come_through() {
-    let def = workflow("id: w\nnodes:\n  a:\n    run:\n      - \"\\u00e9\\U0001F600\"\n      - 'it''s'\n      - |\n        a\n        b\n      - >-\n        c\n        d\n      - ''\n      - \"null\"\n");
-    assert_eq!(def.nodes[&"a".parse().expect("id")].run, ["é😀", "it's", "a\nb\n", "c d", "", "null"]);
+    let def = workflow(
+        "id: w\nnodes:\n  a:\n    run:\n      - \"\\u00e9\\U0001F600\"\n      - 'it''s'\n      - |\n        a\n        b\n      - >-\n        c\n        d\n      - ''\n      - \"null\"\n",
+    );
+    assert_eq!(
+        def.nodes[&"a".parse().expect("id")].run,
+        ["é😀", "it's", "a\nb\n", "c d", "", "null"]
+    );
     let json = r#"{"id":"w","nodes":{"a":{"run":["\ud83d\ude00\/\t","x"]}}}"#;
     let def = read_workflow(json, Format::Json).expect("reads").def;
     assert_eq!(def.nodes[&"a".parse().expect("id")].run, ["😀/\t", "x"]);
@@ -217,15 +249,27 @@ fn a_directory_loads_whole_or_not_at_all_in_the_order_of_names() {
     };
     assert!(load_dir(dir.path()).expect("nothing there").is_empty());
     write("workflows/b.yaml", "id: one\nnodes: {a: {run: [x]}}\n");
-    write("workflows/a.json", "{\"id\": \"two\", \"nodes\": {\"a\": {\"run\": [\"x\"]}}}");
+    write(
+        "workflows/a.json",
+        "{\"id\": \"two\", \"nodes\": {\"a\": {\"run\": [\"x\"]}}}",
+    );
     write("workflows/.hidden.yaml", "nonsense");
     write("workflows/notes.txt", "nonsense");
-    write("supervisors/a.yml", "id: one\nengine: {transport: attached}\n");
+    write(
+        "supervisors/a.yml",
+        "id: one\nengine: {transport: attached}\n",
+    );
     let names = |loaded: Vec<Loaded>| loaded.iter().map(|l| l.def.name()).collect::<Vec<_>>();
-    assert_eq!(names(load_dir(dir.path()).expect("loads")), ["workflow:two", "workflow:one", "supervisor:one"]);
+    assert_eq!(
+        names(load_dir(dir.path()).expect("loads")),
+        ["workflow:two", "workflow:one", "supervisor:one"]
+    );
 
     write("workflows/c.yaml", "\nid: one\nnodes: {a: {run: [x]}}\n");
-    write("workflows/d.yaml", "id: d\nnodes: {a: {run: [x], colour: red}}\n");
+    write(
+        "workflows/d.yaml",
+        "id: d\nnodes: {a: {run: [x], colour: red}}\n",
+    );
     std::fs::write(dir.path().join("supervisors/b.yaml"), [0xff, 0xfe]).expect("writes");
     let problems = load_dir(dir.path()).expect_err("is refused");
     let text = problems.to_string();

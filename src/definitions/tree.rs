@@ -95,9 +95,13 @@ impl Node {
 
     /// Takes out the part at a path.
     pub fn remove(&mut self, path: &[Step]) {
-        let Some((first, rest)) = path.split_first() else { return };
+        let Some((first, rest)) = path.split_first() else {
+            return;
+        };
         match (&mut self.value, first) {
-            (Value::Map(entries), Step::Key(key)) if rest.is_empty() => entries.retain(|(k, _)| k.text != *key),
+            (Value::Map(entries), Step::Key(key)) if rest.is_empty() => {
+                entries.retain(|(k, _)| k.text != *key)
+            }
             (Value::Map(entries), Step::Key(key)) => {
                 if let Some((_, node)) = entries.iter_mut().find(|(k, _)| k.text == *key) {
                     node.remove(rest);
@@ -116,16 +120,29 @@ impl Node {
 /// Parses a text; keys that are given twice are mistakes, and the first one counts for the rest of the check.
 pub(super) fn parse(text: &str, format: Format) -> Result<(Node, Vec<Mistake>), Vec<Mistake>> {
     if text.len() > MAX_BYTES {
-        let message = format!("it has {} bytes, and a definition has {MAX_BYTES} at most; split it", text.len());
-        return Err(vec![Mistake { place: Place::START, path: String::new(), message }]);
+        let message = format!(
+            "it has {} bytes, and a definition has {MAX_BYTES} at most; split it",
+            text.len()
+        );
+        return Err(vec![Mistake {
+            place: Place::START,
+            path: String::new(),
+            message,
+        }]);
     }
     // JSON is read by the same parser, so that both give the same result; its own form is checked first.
     if format == Format::Json {
         serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|e| vec![of_json(&e)])?;
     }
-    let raw: Spanned<Raw> = serde_saphyr::from_str_with_options(text, options()).map_err(|e| vec![of_yaml(&e)])?;
+    let raw: Spanned<Raw> =
+        serde_saphyr::from_str_with_options(text, options()).map_err(|e| vec![of_yaml(&e)])?;
     let mut mistakes = Vec::new();
-    let root = Plant { text, mistakes: &mut mistakes, path: Vec::new() }.node(raw);
+    let root = Plant {
+        text,
+        mistakes: &mut mistakes,
+        path: Vec::new(),
+    }
+    .node(raw);
     Ok((root, mistakes))
 }
 
@@ -163,8 +180,15 @@ fn options() -> serde_saphyr::Options {
 fn of_json(error: &serde_json::Error) -> Mistake {
     let whole = error.to_string();
     let message = whole.split(" at line ").next().unwrap_or_default();
-    let place = Place { line: error.line().max(1) as u64, column: error.column().max(1) as u64 };
-    Mistake { place, path: String::new(), message: format!("it is not JSON: {message}") }
+    let place = Place {
+        line: error.line().max(1) as u64,
+        column: error.column().max(1) as u64,
+    };
+    Mistake {
+        place,
+        path: String::new(),
+        message: format!("it is not JSON: {message}"),
+    }
 }
 
 fn of_yaml(error: &serde_saphyr::Error) -> Mistake {
@@ -178,11 +202,18 @@ fn of_yaml(error: &serde_saphyr::Error) -> Mistake {
     if matches!(error, serde_saphyr::Error::MergeKeyNotAllowed { .. }) {
         message = "merge keys (`<<`) are not served; write the keys out".into();
     }
-    Mistake { place, path: String::new(), message }
+    Mistake {
+        place,
+        path: String::new(),
+        message,
+    }
 }
 
 fn place(location: Location) -> Place {
-    Place { line: location.line().max(1), column: location.column().max(1) }
+    Place {
+        line: location.line().max(1),
+        column: location.column().max(1),
+    }
 }
 
 /// A value as the parser gives it.
@@ -211,7 +242,9 @@ impl<'de> Deserialize<'de> for Raw {
                 Ok(Raw::Bool(v))
             }
             fn visit_i64<E>(self, v: i64) -> Result<Raw, E> {
-                Ok(Raw::Number(u64::try_from(v).map_or(Number::Negative(v), Number::Positive)))
+                Ok(Raw::Number(
+                    u64::try_from(v).map_or(Number::Negative(v), Number::Positive),
+                ))
             }
             fn visit_u64<E>(self, v: u64) -> Result<Raw, E> {
                 Ok(Raw::Number(Number::Positive(v)))
@@ -262,7 +295,11 @@ struct Plant<'a> {
 
 impl Plant<'_> {
     fn node(&mut self, raw: Spanned<Raw>) -> Node {
-        let Spanned { value, referenced, defined } = raw;
+        let Spanned {
+            value,
+            referenced,
+            defined,
+        } = raw;
         let value = match value {
             Raw::Null => Value::Null,
             Raw::Bool(b) => Value::Bool(b, self.written(defined)),
@@ -270,7 +307,11 @@ impl Plant<'_> {
             Raw::Text(text) => Value::Text(text),
             Raw::List(items) => {
                 let numbered = items.into_iter().enumerate();
-                Value::List(numbered.map(|(n, item)| Some(self.below(Step::Item(n), item))).collect())
+                Value::List(
+                    numbered
+                        .map(|(n, item)| Some(self.below(Step::Item(n), item)))
+                        .collect(),
+                )
             }
             Raw::Map(entries) => {
                 let mut out: Vec<(Key, Node)> = Vec::with_capacity(entries.len());
@@ -288,7 +329,10 @@ impl Plant<'_> {
                 Value::Map(out)
             }
         };
-        Node { place: place(referenced), value }
+        Node {
+            place: place(referenced),
+            value,
+        }
     }
 
     fn below(&mut self, step: Step, raw: Spanned<Raw>) -> Node {
@@ -301,9 +345,15 @@ impl Plant<'_> {
     fn twice(&mut self, key: &str, first: u64, place: Place) {
         let mut path = self.path.clone();
         path.push(Step::Key(key.to_owned()));
-        let message =
-            format!("`{key}` is given twice, on line {first} and on line {}; keep one of them", place.line);
-        self.mistakes.push(Mistake { place, path: path_text(&path), message });
+        let message = format!(
+            "`{key}` is given twice, on line {first} and on line {}; keep one of them",
+            place.line
+        );
+        self.mistakes.push(Mistake {
+            place,
+            path: path_text(&path),
+            message,
+        });
     }
 
     /// Returns a scalar as it was written.
