@@ -14,7 +14,7 @@ pub enum Definition {
     /// A workflow.
     Workflow(WorkflowDef),
     /// A supervisor.
-    Supervisor(SupervisorDef),
+    Supervisor(Box<SupervisorDef>),
 }
 
 impl Definition {
@@ -192,9 +192,8 @@ fn load(file: &Path, format: Format, kind: Kind) -> Result<Loaded, Vec<FileProbl
         Kind::Workflow => {
             read_workflow(&text, format).map(|r| (Definition::Workflow(r.def), r.places))
         }
-        Kind::Supervisor => {
-            read_supervisor(&text, format).map(|r| (Definition::Supervisor(r.def), r.places))
-        }
+        Kind::Supervisor => read_supervisor(&text, format)
+            .map(|r| (Definition::Supervisor(Box::new(r.def)), r.places)),
     };
     match read {
         Ok((def, places)) => Ok(Loaded {
