@@ -21,6 +21,7 @@ mod directives;
 mod events;
 mod history;
 mod judge;
+mod known;
 mod operators;
 mod ownership;
 mod reviews;

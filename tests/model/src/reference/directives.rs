@@ -275,7 +275,7 @@ impl Reference {
     }
 
     fn judge_cause(
-        &self,
+        &mut self,
         def: &SupervisorDef,
         kind: &str,
         cause: &str,
@@ -320,7 +320,9 @@ impl Reference {
             }
             _ => return Err(Code::CauseUnknown),
         };
-        if self.now.saturating_sub(latest) > def.cause_max_age.0 {
+        let age = self.now.saturating_sub(latest);
+        self.note_age(age, def.cause_max_age.0);
+        if age > def.cause_max_age.0 {
             return Err(Code::CauseExpired);
         }
         let cited = self
@@ -332,6 +334,15 @@ impl Reference {
             Err(Code::CauseExhausted)
         } else {
             Ok(())
+        }
+    }
+
+    fn note_age(&mut self, age: u64, most: u64) {
+        if age == most {
+            self.notes
+                .push(Note::Rare("a cause is as old as it may be"));
+        } else if age == most + 1 {
+            self.notes.push(Note::Rare("a cause is just too old"));
         }
     }
 

@@ -253,6 +253,11 @@ impl Reference {
                 from: from.to_owned(),
             },
         ));
+        match nth.map(|at| self.now - at) {
+            Some(999) => self.notes.push(Note::Rare("a flood by a millisecond")),
+            Some(1_000) => self.notes.push(Note::Rare("no flood by a millisecond")),
+            _ => {}
+        }
         nth.is_some_and(|at| self.now - at < 1_000)
     }
 }

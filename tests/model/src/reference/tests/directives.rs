@@ -67,7 +67,7 @@ fn initiative_needs_a_reason_a_place_in_the_list_and_budget() {
 #[test]
 fn a_flood_is_refused_by_the_message_and_forgotten_after_a_second() {
     let mut host = governed(json!({ "maxDirectivesPerSecond": 2 }));
-    let mut send =
+    let send =
         |host: &mut Host| code(&host.commands("s", "event:e-1", "run.fly", "server")).to_owned();
     assert_eq!(send(&mut host), "UNKNOWN_OPERATION");
     host.wait(1);
@@ -89,7 +89,7 @@ fn a_directive_names_the_live_session_and_a_newer_hello_fences_the_older() {
     );
     let directive: Directive =
         serde_json::from_value(json!({ "directive": "NoOpinion", "key": "n" })).unwrap();
-    let mut send = |host: &mut Host, session, unary| {
+    let send = |host: &mut Host, session, unary| {
         let (supervisor, directive) = ("s".parse().unwrap(), directive.clone());
         host.step(Step::Directive {
             supervisor,
