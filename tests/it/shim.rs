@@ -144,6 +144,24 @@ impl Bed {
     }
 }
 
+impl Drop for Bed {
+    /// A test that failed leaves nothing running.
+    fn drop(&mut self) {
+        self.host_ends();
+        let live = std::fs::read_dir(self.dir.path().join("live"));
+        for entry in live.into_iter().flatten().flatten() {
+            let mut ctl = self.dir.path().join("runs");
+            ctl.extend(entry.file_name().to_string_lossy().split('~'));
+            ctl.push("ctl");
+            use rustix::fs::{Mode, OFlags, open};
+            // Without a shim there is nobody to tell.
+            if let Ok(fd) = open(&ctl, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()) {
+                let _ = rustix::io::write(fd, b"K");
+            }
+        }
+    }
+}
+
 fn pid_in(path: &Path, field: &str) -> i32 {
     let text = std::fs::read_to_string(path).expect("a file of the shim");
     let value: serde_json::Value = serde_json::from_str(&text).expect("json");

@@ -10,13 +10,14 @@
 //!     stdout.log, stderr.log and their tails, logstat
 //!     shim.log what the shim could not do; absent when all went well
 //! live/<execution>~<node>~<attempt>    empty; the host's list of directories to look at after a restart
+//! boot                                 in which boot of the machine the last recovery was
 //! work/<execution>/                    the working directory that the nodes of an execution share
 //! ```
 //! An attempt's directory appears at once with lock, spec and ctl in it, by a rename that only one shim
 //! can win: a directory without a held lock is therefore always one whose shim is gone.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -99,6 +100,11 @@ impl Layout {
         self.data_dir.join("live")
     }
 
+    /// The file that tells in which boot of the machine the last recovery was.
+    pub(super) fn boot(&self) -> PathBuf {
+        self.data_dir.join("boot")
+    }
+
     /// The entry of an attempt in that list.
     pub(super) fn live(&self, id: &AttemptId) -> PathBuf {
         let s = LIVE_SEPARATOR;
@@ -137,6 +143,19 @@ pub(super) fn create(path: &Path) -> io::Result<File> {
         .truncate(true)
         .mode(0o600)
         .open(path)
+}
+
+/// Replaces a small file, durably.
+pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let temp = path.with_extension("tmp");
+    let mut file = create(&temp)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&temp, path)?;
+    match path.parent() {
+        Some(parent) => File::open(parent)?.sync_all(),
+        None => Ok(()),
+    }
 }
 
 /// Removes a file; that it is not there is fine.

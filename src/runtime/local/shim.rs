@@ -77,6 +77,9 @@ fn run(dir: &Path) -> Result<(), Error> {
         hello(&Hello::Taken);
         return Ok(());
     };
+    if let Err(error) = reap::adopt() {
+        claim.note("leftover processes cannot be adopted", &error);
+    }
     let ending = match child::spawn(&spec) {
         Ok(child) => {
             claim.record_child(child.mark);

@@ -156,6 +156,9 @@ impl Watcher {
             epoll::EventData::new_u64(token),
             epoll::EventFlags::IN,
         )?;
+        if !watcher.layout.boot().exists() {
+            layout::replace(&watcher.layout.boot(), &crate::clock::boot_id()?)?;
+        }
         Ok((inbox, watcher))
     }
 
@@ -239,9 +242,24 @@ impl Watcher {
     /// Takes up everything of a former host: see [`crate::host::runtime::Runtime::recover`].
     fn recover(&mut self, running: Vec<StartAttempt>) {
         tracing::info!(attempts = running.len(), "taking up attempts");
+        let rebooted = self.rebooted();
         for start in running {
-            self.begin(start);
+            if rebooted
+                && layout::check_id(&start.id).is_ok()
+                && !self.layout.attempt(&start.id).exists()
+            {
+                self.lost_with_the_machine(start);
+            } else {
+                self.begin(start);
+            }
         }
+        self.end_what_no_record_knows();
+        if rebooted {
+            self.note_boot();
+        }
+    }
+
+    fn end_what_no_record_knows(&mut self) {
         let listed = match std::fs::read_dir(self.layout.live_dir()) {
             Ok(entries) => entries,
             Err(error) => {
@@ -257,6 +275,40 @@ impl Watcher {
                 None => tracing::warn!(?name, "unknown file among the live attempts is left alone"),
             }
         }
+    }
+
+    /// Whether the machine has gone down since the last recovery. A data directory without the note is new.
+    fn rebooted(&self) -> bool {
+        let noted = std::fs::read_to_string(self.layout.boot());
+        match (noted, crate::clock::boot_id()) {
+            (Ok(noted), Ok(now)) => noted != now,
+            (Err(error), _) if error.kind() == io::ErrorKind::NotFound => false,
+            (noted, now) => {
+                tracing::error!(
+                    ?noted,
+                    ?now,
+                    "boot of the machine is unknown; taken for another one"
+                );
+                true
+            }
+        }
+    }
+
+    /// Notes in which boot of the machine this is.
+    fn note_boot(&self) {
+        let noted =
+            crate::clock::boot_id().and_then(|boot| layout::replace(&self.layout.boot(), &boot));
+        if let Err(error) = noted {
+            tracing::error!(%error, "boot of the machine cannot be noted; after the next restart attempts may count as lost");
+        }
+    }
+
+    /// A machine that goes down may take back the newest directories, so a missing one proves nothing then:
+    /// the program may have run, and must not run twice.
+    fn lost_with_the_machine(&mut self, start: StartAttempt) {
+        self.forget_live(&start.id);
+        let reason = "host_lost: the machine went down when the attempt had just been started, and kept no trace of it: look for its effects, then retry the node";
+        self.report(Report::Lost(start.id, reason.to_owned()));
     }
 
     /// Ends what no record knows.

@@ -77,7 +77,7 @@ fn a_new_host_attaches_and_learns_the_true_end_and_all_output() {
     bed.started(&attempt);
     said(&ready);
     bed.host_ends();
-    assert_eq!(state(bed.shim_pid(&attempt)), Some('S'));
+    assert!(!matches!(state(bed.shim_pid(&attempt)), None | Some('Z')));
     bed.host_begins();
     bed.runtime().recover(vec![attempt.clone()]);
     bed.started(&attempt);
@@ -231,4 +231,36 @@ fn logs_of_former_attempts_stay() {
     bed.runtime().recover(Vec::new());
     bed.quiet();
     assert_eq!(bed.stdout(&attempt), "kept\n");
+}
+
+#[test]
+fn an_attempt_without_a_trace_is_not_started_again_when_the_machine_went_down() {
+    let mut bed = Bed::new();
+    bed.host_ends();
+    std::fs::write(bed.dir.path().join("boot"), "another boot").expect("a note");
+    bed.host_begins();
+    let attempt = sh("begun", "exit 0");
+    bed.runtime().recover(vec![attempt.clone()]);
+    expect_lost(&bed, &attempt);
+    // The next restart of the host alone is an ordinary one.
+    bed.host_ends();
+    bed.host_begins();
+    let next = sh("next", "exit 0");
+    bed.runtime().recover(vec![next.clone()]);
+    bed.started(&next);
+    assert_eq!(bed.exit(&next), Exit::Code(0));
+}
+
+#[test]
+fn an_end_whose_new_name_the_machine_forgot_still_counts() {
+    let mut bed = Bed::new();
+    let attempt = sh("renamed", "exit 6");
+    assert_eq!(bed.run(&attempt), Exit::Code(6));
+    bed.host_ends();
+    let dir = bed.attempt_dir(&attempt);
+    std::fs::rename(dir.join("exit"), dir.join("exit.tmp")).expect("renames");
+    bed.host_begins();
+    bed.runtime().recover(vec![attempt.clone()]);
+    bed.started(&attempt);
+    assert_eq!(bed.exit(&attempt), Exit::Code(6));
 }

@@ -137,15 +137,16 @@ impl Claim {
         }
     }
 
-    /// Writes the end so that it is complete and on the disk, or not there at all.
+    /// Writes the end so that it is complete and on the disk, or not there at all. One sync is enough: with
+    /// the file's content its name in a new directory gets to the disk, and a complete `exit.tmp` counts as
+    /// `exit` where the rename was lost.
     pub(super) fn finish(self, exit: &ExitFile) -> io::Result<()> {
         self.record_counts();
         let line = files::line(exit)?;
         self.exit.write_all_at(&line, 0)?;
         self.exit.set_len(line.len() as u64)?;
         self.exit.sync_all()?;
-        fs::rename(self.dir.join(layout::EXIT_TMP), self.dir.join(layout::EXIT))?;
-        File::open(&self.dir)?.sync_all()
+        fs::rename(self.dir.join(layout::EXIT_TMP), self.dir.join(layout::EXIT))
     }
 
     /// Leaves a line about something that went wrong.

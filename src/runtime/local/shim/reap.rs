@@ -3,7 +3,8 @@
 use std::io;
 
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, waitid, waitpid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, set_child_subreaper,
+    waitid, waitpid,
 };
 
 use super::super::process;
@@ -11,9 +12,15 @@ use super::super::process;
 /// How long killed processes may take to end, in milliseconds. Longer only where the kernel holds them.
 const SWEEP_MS: u64 = 2000;
 
-/// Makes the shim the parent of what its program leaves behind, and reaps that as it ends, until the
-/// program itself has ended. Where a thread cannot be had they are reaped at the shim's end instead.
-pub(super) fn adopt(leader: Pid) -> io::Result<()> {
+/// Makes the shim the parent of what its program will leave behind. Before the program starts, so that
+/// nothing can slip away.
+pub(super) fn adopt() -> io::Result<()> {
+    Ok(set_child_subreaper(Some(getpid()))?)
+}
+
+/// Reaps adopted processes as they end, until the program itself has ended. Where a thread cannot be had
+/// they are reaped at the shim's end instead.
+pub(super) fn as_they_end(leader: Pid) -> io::Result<()> {
     std::thread::Builder::new()
         .name("reaper".to_owned())
         .stack_size(64 * 1024)

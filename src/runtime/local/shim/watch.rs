@@ -22,9 +22,7 @@ const CHUNK: usize = 64 * 1024;
 
 /// Follows the program to its end and says how it ended. All its output is in the logs then.
 pub(super) fn until_end(child: Child, claim: &mut Claim) -> Ending {
-    if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
-        claim.note("leftover processes cannot be adopted", &error.into());
-    } else if let Err(error) = reap::adopt(child.pid) {
+    if let Err(error) = reap::as_they_end(child.pid) {
         claim.note("leftover processes are reaped late", &error);
     }
     let mut watch = Watch {

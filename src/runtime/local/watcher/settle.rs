@@ -1,5 +1,8 @@
 //! Settles attempts whose shim has ended, by what lies in their directories.
 
+use std::io;
+use std::path::Path;
+
 use super::super::files::{self, Ending, ExitFile, LockFile};
 use super::super::{layout, remains};
 use super::Watcher;
@@ -95,7 +98,7 @@ impl Watcher {
     fn settle_dir(&mut self, start: StartAttempt, listed: bool, said_started: bool) {
         let id = start.id;
         let dir = self.layout.attempt(&id);
-        let report = match files::read::<ExitFile>(&dir.join(layout::EXIT)) {
+        let report = match read_exit(&dir) {
             Ok(Some(exit)) => {
                 let ending = match exit.end {
                     Ending::Code(code) => Some(Exit::Code(code)),
@@ -127,7 +130,16 @@ impl Watcher {
     }
 }
 
-fn lost(dir: &std::path::Path, id: &AttemptId, why: &str) -> Report {
+/// Reads how an attempt ended. A machine that went down may have kept the file but not its new name.
+fn read_exit(dir: &Path) -> io::Result<Option<ExitFile>> {
+    match files::read(&dir.join(layout::EXIT))? {
+        Some(exit) => Ok(Some(exit)),
+        // Blank, half written or absent: the program had not ended, as far as the disk knows.
+        None => Ok(files::read(&dir.join(layout::EXIT_TMP)).unwrap_or_default()),
+    }
+}
+
+fn lost(dir: &Path, id: &AttemptId, why: &str) -> Report {
     let killed = match remains::kill(dir, id) {
         Ok(0) => "nothing of it was left running".to_owned(),
         Ok(n) => format!("{n} of its processes were killed"),
