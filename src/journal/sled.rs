@@ -14,7 +14,6 @@ pub use open::{Options, Verify};
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Duration;
 
 use self::store::{
     KEY_EPOCH, KEY_SNAPSHOT, KEY_TRIM, Store, encode_snapshots, encode_trim, floor_key, put_frame,
@@ -29,9 +28,10 @@ use super::{
     Batch, Error, Item, Journal, JournalReader, Opened, SnapshotRef, SnapshotWriter, check,
     snapshot,
 };
+use crate::clock::monotonic_ms;
 
-/// How often the commit head is synced at most.
-const HEAD_SYNC: Duration = Duration::from_millis(100);
+/// How often the commit head is synced at most, in milliseconds.
+const HEAD_SYNC_MS: u64 = 100;
 
 /// The journal on disk.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub struct SledJournal {
     /// Whether something applied is not durable yet.
     unsynced: bool,
     /// When the head was synced last, and whether it was written since.
-    head_synced: Duration,
+    head_synced: u64,
     head_dirty: bool,
     /// Why nothing is written any more.
     broken: Option<String>,
@@ -139,7 +139,7 @@ impl SledJournal {
             )));
             journal.write_head()?;
             journal.unsynced = false;
-            if now().saturating_sub(journal.head_synced) >= HEAD_SYNC {
+            if monotonic_ms().saturating_sub(journal.head_synced) >= HEAD_SYNC_MS {
                 journal.sync_head()?;
             }
             fail::fail_point!("store::after_head", |_| Err(injected("store::after_head")));
@@ -161,7 +161,7 @@ impl SledJournal {
                 .map_err(|e| io_error(&self.shared.store.dir, "syncing the commit head", e))?;
             self.head_dirty = false;
         }
-        self.head_synced = now();
+        self.head_synced = monotonic_ms();
         Ok(())
     }
 
@@ -395,15 +395,6 @@ impl Drop for SledJournal {
             tracing::error!(%error, "journal did not end cleanly, what was committed is safe");
         }
     }
-}
-
-/// Returns the time since some fixed point, for pacing the head's sync only.
-fn now() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    Duration::new(
-        time.tv_sec.unsigned_abs(),
-        u32::try_from(time.tv_nsec).unwrap_or_default(),
-    )
 }
 
 #[cfg_attr(

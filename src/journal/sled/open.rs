@@ -6,7 +6,8 @@ use std::sync::{Arc, RwLock};
 
 use super::scan::{self, Anchor};
 use super::store::{FORMAT, KEY_EPOCH, KEY_FORMAT, Store};
-use super::{Live, Shared, SledJournal, now};
+use super::{Live, Shared, SledJournal};
+use crate::clock::monotonic_ms;
 use crate::journal::cache::Cache;
 use crate::journal::dir::{self, Lock, io_error};
 use crate::journal::frame::{Class, GENESIS, Hash, digest};
@@ -116,7 +117,7 @@ pub(super) fn open(dir: &Path, options: Options) -> Result<Opened<SledJournal>, 
         slots,
         head,
         unsynced: false,
-        head_synced: now(),
+        head_synced: monotonic_ms(),
         head_dirty: false,
         broken: None,
         _lock: lock,
