@@ -305,9 +305,14 @@ impl Generator {
     /// Makes an operator's command: a new one, an old one again, or one with a defect.
     pub(super) fn command_step(&mut self, reference: &Reference) -> Step {
         if self.chance(12) {
-            let given = self.given.len().saturating_sub(12);
-            if let Some(again) = self.pick(&self.given[given..].to_vec()) {
-                return self.again(again.clone());
+            let recent = self.given.len().saturating_sub(12)..self.given.len();
+            let at = if recent.is_empty() {
+                0
+            } else {
+                self.rng.usize(recent)
+            };
+            if let Some(again) = self.given.get(at).cloned() {
+                return self.again(again);
             }
         }
         let actor = self.actor();
