@@ -38,6 +38,9 @@ pub struct Options<J> {
 /// Why a host did not open.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The runtime could not be made.
+    #[error("the runtime cannot be set up: {0}")]
+    Runtime(String),
     /// The journal could not be read or written.
     #[error(transparent)]
     Journal(#[from] journal::Error),
@@ -59,7 +62,7 @@ pub enum Error {
 /// Fails when the store cannot be read, or not be written; nothing is changed then.
 pub fn open<J: Journal + 'static>(
     options: Options<J>,
-    runtime: impl FnOnce(ReportSink) -> Arc<dyn Runtime>,
+    runtime: impl FnOnce(ReportSink) -> Result<Arc<dyn Runtime>, String>,
 ) -> Result<(HostHandle, tokio::sync::oneshot::Receiver<Stopped>), Error> {
     let Options {
         journal,
@@ -113,7 +116,7 @@ pub fn open<J: Journal + 'static>(
         clock: Arc::clone(&clock),
     };
     let reports = handle.clone();
-    let runtime = runtime(Arc::new(move |report| reports.report(report)));
+    let runtime = runtime(Arc::new(move |report| reports.report(report))).map_err(Error::Runtime)?;
     let (running, stops) = running(state.durable(), &decision);
     runtime.recover(running);
     for (id, signal) in stops {

@@ -95,3 +95,21 @@ impl std::fmt::Debug for HostClock {
             .finish_non_exhaustive()
     }
 }
+
+impl Clock for crate::clock::SystemClock {
+    fn monotonic_ms(&self) -> u64 {
+        Self::monotonic_ms(self)
+    }
+
+    fn wall_ms(&self) -> u64 {
+        Self::wall_ms(self)
+    }
+
+    fn boot_id(&self) -> String {
+        Self::boot_id(self).to_owned()
+    }
+
+    fn runs(&self) -> bool {
+        true
+    }
+}
