@@ -94,7 +94,7 @@ pub struct Event {
     /// The status before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<String>,
-    /// The number of the node's attempt, from 1.
+    /// The number of the node's newest attempt; 0 before the first is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     /// Why, in the words of [`super::status::Why`].

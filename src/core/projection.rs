@@ -50,7 +50,7 @@ pub fn event(record: &Record) -> Option<Event> {
             event.node = Some(node.clone());
             event.status = Some(to.as_str().into());
             event.previous = Some(from.as_str().into());
-            event.attempt = Some(*attempt).filter(|a| *a > 0);
+            event.attempt = Some(*attempt);
             event.why = why.map(|w| w.as_str().into());
             event.retry_in_ms = *retry_in;
             match end {

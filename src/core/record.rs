@@ -636,6 +636,13 @@ pub enum Record {
         #[n(1)]
         end: ReviewEnd,
     },
+    /// A run has taken longer than its workflow's `timeout`; said once.
+    #[n(20)]
+    RunTimedOut {
+        /// The run.
+        #[n(0)]
+        run: ExecutionId,
+    },
     /// A report came for an attempt that is not the current one; it changes nothing.
     #[n(19)]
     StaleReport {
@@ -677,6 +684,7 @@ impl Record {
             | Self::Commanded { .. }
             | Self::ReviewOpened { .. }
             | Self::ReviewClosed { .. }
+            | Self::RunTimedOut { .. }
             | Self::StaleReport { .. } => None,
         }
     }

@@ -201,7 +201,9 @@ pub struct Live {
     pub reviews: bool,
     /// The period of its ticks, in milliseconds.
     pub tick: Option<u64>,
-    /// The newest point of the tick grid that it was sent, or the last one before it began.
+    /// The period that its hello asked for, where the definition has none.
+    pub asked: Option<u64>,
+    /// The newest point of the tick grid that it was sent, or the last one before its period began.
     pub ticked: HostTime,
 }
 

@@ -10,6 +10,7 @@ use super::{exists, key, owner, shape};
 use crate::contract::code::Code;
 use crate::contract::directive::{Actor, Command};
 use crate::contract::outcome::{Answer, Outcome, TargetResult};
+use crate::contract::target::Target;
 use crate::core::audit::AuditEntry;
 use crate::core::effect::Refusal;
 use crate::core::input::Token;
@@ -72,6 +73,8 @@ pub(in crate::core) fn command(
         key,
         fingerprint,
     };
+    let rate = turn.state().durable().settings.operator_rate;
+    let floods = turn.floods(Sender::Operator(actor.to_string()), rate);
     let call = match form(&order) {
         Ok(call) => call,
         Err(refusal) => return refuse(turn, reply, &order, &refusal),
@@ -114,8 +117,7 @@ pub(in crate::core) fn command(
             (None, None) => {}
         }
     }
-    let rate = turn.state().durable().settings.operator_rate;
-    if turn.floods(Sender::Operator(actor.to_string()), rate) {
+    if floods {
         let message = format!("more than {rate} commands in a second; send slower");
         return refuse(
             turn,
@@ -145,7 +147,12 @@ pub(in crate::core) fn form(order: &Order) -> Result<Call, Refusal> {
             shape::key_form(key)?;
         }
         shape::reason(order.reason.as_deref())?;
-        shape::call(&order.command)
+        let call = shape::call(&order.command)?;
+        if matches!(call.target, Target::OwnedRunning | Target::OwnedHeld) {
+            let message = "target: only an engine owns anything; name a workflow or an execution";
+            return Err(Stop::refused(Code::InvalidArgument, "shape", message));
+        }
+        Ok(call)
     };
     check().map_err(|stop| match stop {
         Stop::Refused(refusal) => refusal,
@@ -155,15 +162,6 @@ pub(in crate::core) fn form(order: &Order) -> Result<Call, Refusal> {
 
 fn way(turn: &Turn, order: &Order, call: Call) -> Result<Way, Refusal> {
     let invalid = |check, message: &str| Err(Refusal::new(Code::InvalidArgument, check, message));
-    if matches!(
-        call.target,
-        crate::contract::target::Target::OwnedRunning | crate::contract::target::Target::OwnedHeld
-    ) {
-        return invalid(
-            "shape",
-            "target: only an engine owns anything; name a workflow or an execution",
-        );
-    }
     let (state, durable) = (turn.state(), turn.state().durable());
     let caller = order.caller();
     let expanded = expand::expand(

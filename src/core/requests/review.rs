@@ -35,6 +35,9 @@ pub(in crate::core) fn ask(
         .review_timeout
         .map_or(turn.state().durable().settings.review_timeout_ms, |t| t.0);
     let number = supervisor.number;
+    if let Some(id) = equal_open(turn, &order, number) {
+        return wait(turn, reply, &order, id);
+    }
     let live = turn.state().transient.live.get(&number).cloned();
     let end = match &live {
         Some(live) if !live.reviews => Some(ReviewEnd::NoOpinion),
@@ -56,9 +59,6 @@ pub(in crate::core) fn ask(
         let answer = conclude(turn, &order, ones, number, end, None, "at once");
         operator::remember(turn, &order, &answer);
         return turn.answer(reply, answer);
-    }
-    if let Some(id) = equal_open(turn, &order, number) {
-        return wait(turn, reply, &order, id);
     }
     let open = turn
         .state()

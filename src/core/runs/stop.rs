@@ -117,5 +117,6 @@ pub(in crate::core) fn end_drain(turn: &mut Turn, id: ExecutionId) {
 
 /// A run has taken too long: the host stops it.
 pub(in crate::core) fn time_out(turn: &mut Turn, id: ExecutionId) {
+    turn.emit(Record::RunTimedOut { run: id });
     permit::by_host(turn, id, by_system("timeout"));
 }

@@ -97,6 +97,7 @@ impl State {
                     holds: Vec::new(),
                     stop: None,
                     order: 0,
+                    timed_out: false,
                     nodes: vec![Node::new(entry.wall); nodes],
                     plan,
                 };
@@ -227,6 +228,7 @@ impl State {
                 self.durable.operator_keys.insert(scope, keys);
             }
             Record::ReviewOpened { .. } => self.open_review(entry),
+            Record::RunTimedOut { run } => self.run(*run, Scope::Run, |r| r.timed_out = true),
             Record::ReviewClosed { id, end } => {
                 if let Some(review) = self.durable.reviews.get_mut(id) {
                     self.index.remove_review(review);

@@ -91,7 +91,7 @@ impl Index {
             return;
         }
         set(&mut self.live, (run.workflow.clone(), id), add);
-        if let Some(at) = run.deadline.filter(|_| run.status != RunStatus::Stopping) {
+        if let Some(at) = run.deadline.filter(|_| !run.timed_out) {
             set(&mut self.due, (at, Due::RunTimeout(id)), add);
         }
         if let Some(at) = run

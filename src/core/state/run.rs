@@ -135,6 +135,9 @@ pub struct Run {
     /// Its nodes, by index.
     #[n(12)]
     pub nodes: Vec<Node>,
+    /// Whether its timeout has come.
+    #[n(13)]
+    pub timed_out: bool,
     /// The plan; not stored, found again by workflow and revision.
     #[cbor(skip)]
     pub plan: Option<Arc<Plan>>,

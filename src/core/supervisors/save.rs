@@ -68,6 +68,7 @@ pub(in crate::core) fn supervisor(
         json,
         source,
     });
+    super::tick::set_period(turn, number, def.tick.map(|t| t.0));
     let texts = |units: &BTreeSet<Unit>, other: &BTreeSet<Unit>| -> Vec<String> {
         units.difference(other).map(Unit::to_string).collect()
     };

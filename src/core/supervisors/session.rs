@@ -6,7 +6,8 @@ use crate::contract::signal::StartReason;
 use crate::core::audit::AuditEntry;
 use crate::core::effect::{Output, Refusal, Reply, ReviewQuestion, SessionMessage, SessionStart};
 use crate::core::input::Token;
-use crate::core::record::Record;
+use crate::core::record::{Record, ReviewEnd};
+use crate::core::requests::review;
 use crate::core::state::{Live, Review};
 use crate::core::turn::Turn;
 
@@ -53,22 +54,11 @@ pub(in crate::core) fn hello(
         session,
     });
     let now = turn.now;
-    let tick = supervisor.def.tick.map(|t| t.0).or(tick_period);
-    let ticked = tick.map_or(now, |period| tick::grid(now, period));
     let replaces = drop_live(turn, number);
-    let live = Live {
-        session,
-        reviews,
-        tick,
-        ticked,
-    };
+    let live = Live { session, reviews, tick: None, asked: tick_period, ticked: now };
     turn.transient().live.insert(number, live);
     turn.transient().gone_since.remove(&number);
-    if let Some(period) = tick {
-        turn.transient()
-            .next_ticks
-            .insert((ticked.plus(period), number));
-    }
+    tick::set_period(turn, number, supervisor.def.tick.map(|t| t.0));
     if let Some(old) = replaces {
         turn.send(Output::Session {
             to: old,
@@ -76,7 +66,7 @@ pub(in crate::core) fn hello(
         });
     }
     let open = |r: &&std::sync::Arc<Review>| r.supervisor == number && r.end.is_none();
-    let questions = turn
+    let questions: Vec<ReviewQuestion> = turn
         .state()
         .durable()
         .reviews
@@ -111,9 +101,15 @@ pub(in crate::core) fn hello(
         as_of: supervisor.last_cursor,
         acknowledged: supervisor.acknowledged,
         replaces,
-        reviews: if reviews { questions } else { Vec::new() },
+        reviews: if reviews { questions.clone() } else { Vec::new() },
     };
     turn.reply(reply, Reply::Started(Box::new(start)));
+    if !reviews {
+        // An engine that takes no reviews will answer none that is open (C9).
+        for question in questions {
+            review::close(turn, question.id, ReviewEnd::NoOpinion, None);
+        }
+    }
 }
 
 fn drop_live(turn: &mut Turn, number: u32) -> Option<SessionId> {

@@ -12,6 +12,24 @@ pub(in crate::core) fn grid(now: HostTime, period: u64) -> HostTime {
     HostTime(now.0 - now.0 % period.max(1))
 }
 
+/// Takes up the tick period of a definition, or of the hello where it has none. A new period begins now.
+pub(in crate::core) fn set_period(turn: &mut Turn, number: u32, defined: Option<u64>) {
+    let now = turn.now;
+    let Some(live) = turn.transient().live.get_mut(&number) else { return };
+    let period = defined.or(live.asked);
+    if live.tick == period {
+        return;
+    }
+    let old = live.tick.map(|old| (live.ticked.plus(old), number));
+    live.tick = period;
+    live.ticked = period.map_or(now, |period| grid(now, period));
+    let next = period.map(|period| (live.ticked.plus(period), number));
+    if let Some(old) = old {
+        turn.transient().next_ticks.remove(&old);
+    }
+    turn.transient().next_ticks.extend(next);
+}
+
 /// Sends every tick that is due.
 pub(in crate::core) fn send_due(turn: &mut Turn) {
     while let Some((at, number)) = turn.state().transient.next_ticks.first().copied() {

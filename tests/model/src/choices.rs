@@ -2,7 +2,7 @@
 
 /// The records of one target: its changes, what follows from them in its own run, then its `CONTROL_OUTCOME`.
 /// `false` puts the `CONTROL_OUTCOME` before what follows.
-pub const OUTCOME_AFTER_WHAT_FOLLOWS: bool = true;
+pub const OUTCOME_AFTER_WHAT_FOLLOWS: bool = false;
 
 /// Equal open requests of one actor join the open review (C29) instead of opening another.
 pub const EQUAL_REQUESTS_JOIN: bool = true;

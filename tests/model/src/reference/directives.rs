@@ -136,11 +136,8 @@ impl Reference {
             Err(code) => return Reply::refused(code, "shape"),
         };
         let live = self.live(from).map(|l| l.session);
-        let fenced = if unary && live.is_none() {
-            false
-        } else {
-            live.is_none() || session != live
-        };
+        // Only a unary call that names no session is good while there is no live one to be named.
+        let fenced = session != live || live.is_none() && !unary;
         if fenced {
             return Reply::refused(Code::StaleSession, "session");
         }

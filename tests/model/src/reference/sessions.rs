@@ -3,7 +3,7 @@
 use signalbox::contract::id::SupervisorId;
 
 use super::Reference;
-use super::history::{Note, ReviewFact, Wire};
+use super::history::{Note, ReviewFact, Save, Wire};
 use crate::seen::Seen;
 use crate::step::Resume;
 
@@ -128,7 +128,7 @@ impl Reference {
             Resume::After(_) | Resume::Snapshot => last,
             Resume::Unsaid => self.acknowledged(supervisor).unwrap_or(last),
         };
-        let open_reviews = self
+        let open: Vec<u64> = self
             .open_reviews(Some(supervisor))
             .iter()
             .map(|r| r.id)
@@ -138,8 +138,14 @@ impl Reference {
             session,
             reason: reason.to_owned(),
             after,
-            open_reviews,
+            open_reviews: if takes_reviews { open.clone() } else { Vec::new() },
         });
+        // What is open is not answered any more by an engine that takes no reviews.
+        if !takes_reviews {
+            for review in open {
+                self.end_unanswered(review);
+            }
+        }
     }
 
     pub(super) fn end_session(&mut self, supervisor: &SupervisorId) {
@@ -198,7 +204,8 @@ impl Reference {
                     } if *session == live.session => Some(*scheduled),
                     _ => None,
                 });
-            let (last, latest) = (sent.unwrap_or(live.since) / period, self.now / period);
+            let base = sent.unwrap_or(0).max(self.period_since(&def.id, live.since, live.tick_ms));
+            let (last, latest) = (base / period, self.now / period);
             if latest > last {
                 let (scheduled, missed) = (latest * period, latest - last - 1);
                 let session = live.session;
@@ -220,6 +227,24 @@ impl Reference {
                 });
             }
         }
+    }
+
+    /// When the session's tick period last changed: its start, or a later save.
+    fn period_since(&self, of: &SupervisorId, since: u64, asked: Option<u64>) -> u64 {
+        let (mut changed, mut before) = (since, None);
+        for (at, save) in &self.history.saves {
+            let Save::Supervisor(def) = save else {
+                continue;
+            };
+            if def.id == *of {
+                let period = def.tick.map(|t| t.0).or(asked);
+                if *at > since && before.is_some_and(|b| b != period) {
+                    changed = *at;
+                }
+                before = Some(period);
+            }
+        }
+        changed
     }
 
     /// Says whether a tick was sent to a supervisor since the host opened.

@@ -20,14 +20,16 @@ pub enum Played {
 /// Plays the sequence of a seed.
 pub fn play(seed: u64, coverage: &mut Coverage) -> Played {
     let mut generator = Generator::new(seed);
-    let settings = generator.settings().clone();
+    let settings = generator.settings();
     let mut reference = Reference::new(settings.clone());
     let mut real = Real::new(&settings);
     let mut story = Vec::new();
+    coverage.begin();
     while let Some(timed) = generator.next(&reference) {
         let expected = by_place(reference.step(&timed));
         let actual = by_place(real.step(&timed));
         coverage.count(&timed, &expected, &reference.take_notes());
+        generator.learn(&expected);
         story.push(timed.to_string());
         if expected != actual {
             return Played::Differs(tell(seed, &story, &expected, &actual));
