@@ -217,6 +217,7 @@ impl Turn<'_> {
     }
 
     fn run_due(&mut self) {
+        self.state.wake_retries(self.now);
         while let Some((at, due)) = self.state.index().due.first().copied() {
             if at > self.now {
                 break;
@@ -227,7 +228,7 @@ impl Turn<'_> {
                 Due::DrainLimit(run) => runs::stop::end_drain(self, run),
                 Due::Kill(run, node) => runs::attempt::kill(self, run, node),
                 Due::AttemptTimeout(run, node) => runs::attempt::time_out(self, run, node),
-                Due::Retry(run, node) => self.state.retry_is_due(run, node),
+                Due::Retry(run, node) => self.state.retry_is_due(at, run, node),
             }
             runs::slots::fill(self);
         }

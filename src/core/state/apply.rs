@@ -12,6 +12,7 @@ use super::{Durable, Review, State, Workflow, parse_supervisor};
 use crate::contract::definition::WorkflowDef;
 use crate::contract::id::{ExecutionId, NodeId, WorkflowId};
 use crate::contract::status::{NodeStatus, RunStatus, Why};
+use crate::contract::time::HostTime;
 use crate::contract::unit::Unit;
 use crate::core::fault;
 use crate::core::record::{Entry, Record};
@@ -328,19 +329,25 @@ impl State {
         self.index.node_facts(run, index, clock, true);
     }
 
-    /// Takes note that a retry delay is over; nothing durable changes.
-    pub(in crate::core) fn retry_is_due(&mut self, run: ExecutionId, index: usize) {
-        let Some(found) = self.durable.runs.get(&run) else {
-            return;
-        };
-        if let Some(at) = found.nodes.get(index).and_then(|n| n.deadline) {
-            self.index
-                .due
-                .remove(&(at, super::index::Due::Retry(run, index)));
+    /// Lets every node whose retry delay is over by `now` start; nothing durable changes. What is due stays in
+    /// the index, since slots are handed out when its turn comes.
+    pub(in crate::core) fn wake_retries(&mut self, now: HostTime) {
+        let over = self.index.due.iter().take_while(|(at, _)| *at <= now);
+        for (_, due) in over {
+            if let super::index::Due::Retry(id, node) = due
+                && let Some(run) = self.durable.runs.get(id)
+                && run.status == RunStatus::Running
+            {
+                self.index.startable.insert((-run.priority, *id, *node));
+            }
         }
-        if found.status == RunStatus::Running {
-            self.index.startable.insert((-found.priority, run, index));
-        }
+    }
+
+    /// Takes a retry delay that is over out of what is due.
+    pub(in crate::core) fn retry_is_due(&mut self, at: HostTime, id: ExecutionId, node: usize) {
+        self.index
+            .due
+            .remove(&(at, super::index::Due::Retry(id, node)));
     }
 }
 

@@ -55,7 +55,13 @@ pub(in crate::core) fn hello(
     });
     let now = turn.now;
     let replaces = drop_live(turn, number);
-    let live = Live { session, reviews, tick: None, asked: tick_period, ticked: now };
+    let live = Live {
+        session,
+        reviews,
+        tick: None,
+        asked: tick_period,
+        ticked: now,
+    };
     turn.transient().live.insert(number, live);
     turn.transient().gone_since.remove(&number);
     tick::set_period(turn, number, supervisor.def.tick.map(|t| t.0));
@@ -101,7 +107,11 @@ pub(in crate::core) fn hello(
         as_of: supervisor.last_cursor,
         acknowledged: supervisor.acknowledged,
         replaces,
-        reviews: if reviews { questions.clone() } else { Vec::new() },
+        reviews: if reviews {
+            questions.clone()
+        } else {
+            Vec::new()
+        },
     };
     turn.reply(reply, Reply::Started(Box::new(start)));
     if !reviews {

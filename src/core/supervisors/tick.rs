@@ -15,7 +15,9 @@ pub(in crate::core) fn grid(now: HostTime, period: u64) -> HostTime {
 /// Takes up the tick period of a definition, or of the hello where it has none. A new period begins now.
 pub(in crate::core) fn set_period(turn: &mut Turn, number: u32, defined: Option<u64>) {
     let now = turn.now;
-    let Some(live) = turn.transient().live.get_mut(&number) else { return };
+    let Some(live) = turn.transient().live.get_mut(&number) else {
+        return;
+    };
     let period = defined.or(live.asked);
     if live.tick == period {
         return;

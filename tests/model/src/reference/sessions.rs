@@ -138,7 +138,11 @@ impl Reference {
             session,
             reason: reason.to_owned(),
             after,
-            open_reviews: if takes_reviews { open.clone() } else { Vec::new() },
+            open_reviews: if takes_reviews {
+                open.clone()
+            } else {
+                Vec::new()
+            },
         });
         // What is open is not answered any more by an engine that takes no reviews.
         if !takes_reviews {
@@ -204,7 +208,9 @@ impl Reference {
                     } if *session == live.session => Some(*scheduled),
                     _ => None,
                 });
-            let base = sent.unwrap_or(0).max(self.period_since(&def.id, live.since, live.tick_ms));
+            let base = sent
+                .unwrap_or(0)
+                .max(self.period_since(&def.id, live.since, live.tick_ms));
             let (last, latest) = (base / period, self.now / period);
             if latest > last {
                 let (scheduled, missed) = (latest * period, latest - last - 1);

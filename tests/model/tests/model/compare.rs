@@ -37,21 +37,33 @@ pub fn play(seed: u64, coverage: &mut Coverage) -> Played {
     }
     let (expected, actual) = (reference.state(), summary(&real));
     if expected != actual {
-        let end = format!("at the end the reference stands so:\n{expected}\nand the core so:\n{actual}");
+        let end =
+            format!("at the end the reference stands so:\n{expected}\nand the core so:\n{actual}");
         return Played::Differs(format!("seed {seed}: {}\n{end}", story.join("\n")));
     }
-    Played::Same { steps: story.len() as u64, trace: real.trace() }
+    Played::Same {
+        steps: story.len() as u64,
+        trace: real.trace(),
+    }
 }
 
 fn tell(seed: u64, story: &[String], expected: &[Seen], actual: &[Seen]) -> String {
     let mut out = format!("seed {seed}, step {}:\n", story.len() - 1);
-    for (i, line) in story.iter().enumerate().skip(story.len().saturating_sub(40)) {
+    for (i, line) in story
+        .iter()
+        .enumerate()
+        .skip(story.len().saturating_sub(40))
+    {
         let _ = writeln!(out, "{i:>4} {line}");
     }
     for (name, list) in [("reference", expected), ("core", actual)] {
         let _ = writeln!(out, "seen by the {name}:");
         for seen in list {
-            let mark = if expected.contains(seen) && actual.contains(seen) { ' ' } else { '!' };
+            let mark = if expected.contains(seen) && actual.contains(seen) {
+                ' '
+            } else {
+                '!'
+            };
             let _ = writeln!(out, "  {mark} {seen}");
         }
     }
@@ -72,14 +84,25 @@ fn summary(real: &Real) -> Summary {
             .named_nodes()
             .map(|(id, n)| {
                 let why = n.why.map_or("", |w| w.as_str());
-                (id.to_string(), format!("{} {why} {}", n.status, n.attempt).replace("  ", " "))
+                (
+                    id.to_string(),
+                    format!("{} {why} {}", n.status, n.attempt).replace("  ", " "),
+                )
             })
             .collect(),
     };
-    let cursors = durable.supervisors.values().map(|s| (s.def.id.to_string(), s.last_cursor));
+    let cursors = durable
+        .supervisors
+        .values()
+        .map(|s| (s.def.id.to_string(), s.last_cursor));
     Summary {
         runs: durable.runs.values().map(run).collect(),
         cursors: cursors.filter(|(_, n)| *n > 0).collect(),
-        open_reviews: durable.reviews.values().filter(|r| r.end.is_none()).map(|r| r.id.0).collect(),
+        open_reviews: durable
+            .reviews
+            .values()
+            .filter(|r| r.end.is_none())
+            .map(|r| r.id.0)
+            .collect(),
     }
 }

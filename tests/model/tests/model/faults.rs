@@ -10,7 +10,11 @@ use super::number;
 fn every_seeded_fault_is_caught() {
     let seeds = number("SIGNALBOX_MODEL_SEEDS", 200);
     let base = number("SIGNALBOX_MODEL_SEED_BASE", 1);
-    assert!(Fault::ALL.len() >= 30, "there are {} seeded faults", Fault::ALL.len());
+    assert!(
+        Fault::ALL.len() >= 30,
+        "there are {} seeded faults",
+        Fault::ALL.len()
+    );
     let mut missed = Vec::new();
     for fault in Fault::ALL {
         fault::switch(Some(*fault));
@@ -25,7 +29,10 @@ fn every_seeded_fault_is_caught() {
             None => missed.push(fault),
         }
     }
-    assert!(missed.is_empty(), "seeded faults that no sequence showed: {missed:?}");
+    assert!(
+        missed.is_empty(),
+        "seeded faults that no sequence showed: {missed:?}"
+    );
 }
 
 /// Runs something that may panic, without the panic's text.

@@ -12,7 +12,10 @@ mod real;
 
 #[cfg(test)]
 fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
+    std::env::var(name)
+        .ok()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(default)
 }
 
 #[cfg(test)]
@@ -35,7 +38,10 @@ mod tests {
         }
         println!("{inputs} inputs in {seeds} sequences\n{coverage}");
         let missing = coverage.missing();
-        assert!(missing.is_empty(), "classes that never occurred: {missing:#?}");
+        assert!(
+            missing.is_empty(),
+            "classes that never occurred: {missing:#?}"
+        );
     }
 
     #[test]

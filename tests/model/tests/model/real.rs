@@ -46,14 +46,23 @@ impl Real {
             default_enabled: s.default_enabled,
             operator_rate: 200,
         };
-        let input = Input::Opened { boot: "boot".into(), monotonic: now, settings };
+        let input = Input::Opened {
+            boot: "boot".into(),
+            monotonic: now,
+            settings,
+        };
         self.decide(input, now)
     }
 
     fn decide(&mut self, input: Input, now: u64) -> Vec<Seen> {
-        let at = Stamp { now: HostTime(now), wall: 1_000_000 + now };
+        let at = Stamp {
+            now: HostTime(now),
+            wall: 1_000_000 + now,
+        };
         let decision = self.state.decide(input, at);
-        self.state.check().expect("the index is what the durable state says");
+        self.state
+            .check()
+            .expect("the index is what the durable state says");
         self.keep(&decision);
         self.seen(decision)
     }
@@ -61,7 +70,9 @@ impl Real {
     fn keep(&mut self, decision: &Decision) {
         for entry in &decision.entries {
             let mut bytes = Vec::new();
-            entry.encode_into(&mut bytes).expect("records can be stored");
+            entry
+                .encode_into(&mut bytes)
+                .expect("records can be stored");
             self.journal.push(bytes);
         }
     }
@@ -72,37 +83,81 @@ impl Real {
         self.steps += 1;
         let Timed { now, step } = timed;
         let reply = index as u64;
-        let actor = || signalbox::contract::directive::Actor { kind: "KEY".into(), id: "admin".into() };
+        let actor = || signalbox::contract::directive::Actor {
+            kind: "KEY".into(),
+            id: "admin".into(),
+        };
         let input = match step.clone() {
-            Step::SaveWorkflow { def } => {
-                Input::SaveWorkflow { reply, def: Box::new(def), source: Source::Api, actor: actor() }
-            }
-            Step::SaveSupervisor { def } => {
-                Input::SaveSupervisor { reply, def: Box::new(def), source: Source::Api, actor: actor() }
-            }
-            Step::Hello { supervisor, resume, signals, tick_ms } => {
+            Step::SaveWorkflow { def } => Input::SaveWorkflow {
+                reply,
+                def: Box::new(def),
+                source: Source::Api,
+                actor: actor(),
+            },
+            Step::SaveSupervisor { def } => Input::SaveSupervisor {
+                reply,
+                def: Box::new(def),
+                source: Source::Api,
+                actor: actor(),
+            },
+            Step::Hello {
+                supervisor,
+                resume,
+                signals,
+                tick_ms,
+            } => {
                 self.resumes.insert(index, resume);
                 let reviews = signals.is_none_or(|named| named.iter().any(|s| s == "Review"));
-                Input::Hello { reply, supervisor, tick_period: tick_ms, reviews }
+                Input::Hello {
+                    reply,
+                    supervisor,
+                    tick_period: tick_ms,
+                    reviews,
+                }
             }
             Step::Disconnect { supervisor } => {
                 let durable = self.state.durable();
                 let number = durable.numbers.get(&supervisor).copied();
                 let live = self.state.live_sessions().find(|(n, _)| Some(*n) == number);
-                let Some((_, session)) = live else { return self.decide(Input::Time, *now) };
-                Input::Disconnected { supervisor, session }
+                let Some((_, session)) = live else {
+                    return self.decide(Input::Time, *now);
+                };
+                Input::Disconnected {
+                    supervisor,
+                    session,
+                }
             }
-            Step::Directive { supervisor, session, unary: _, directive, cause_delivered } => Input::Directive {
+            Step::Directive {
+                supervisor,
+                session,
+                unary: _,
+                directive,
+                cause_delivered,
+            } => Input::Directive {
                 reply,
                 supervisor,
                 session: session.map(SessionId),
                 directive: Box::new(directive),
                 delivered: cause_delivered.map(HostTime),
             },
-            Step::Command { actor, command, reason, key } => {
-                Input::Command { reply, actor, command: Box::new(command), reason, key }
-            }
-            Step::Report { execution, node, attempt, exit } => {
+            Step::Command {
+                actor,
+                command,
+                reason,
+                key,
+            } => Input::Command {
+                reply,
+                actor,
+                command: Box::new(command),
+                reason,
+                key,
+            },
+            Step::Report {
+                execution,
+                node,
+                attempt,
+                exit,
+            } => {
                 let end = match exit {
                     Exit::Started => return self.decide(Input::Time, *now),
                     Exit::Code(code) => AttemptEnd::Code(code),
@@ -110,7 +165,12 @@ impl Real {
                     Exit::NotStarted => AttemptEnd::NotStarted,
                     Exit::Lost => AttemptEnd::Lost,
                 };
-                Input::Ended { run: ExecutionId(execution), node, attempt, end }
+                Input::Ended {
+                    run: ExecutionId(execution),
+                    node,
+                    attempt,
+                    end,
+                }
             }
             Step::Time => Input::Time,
             Step::Ack { supervisor, cursor } => Input::Acknowledge { supervisor, cursor },
@@ -124,8 +184,11 @@ impl Real {
 
     /// Replays the whole journal, and the newer half on a state snapshot: both must give the same state.
     fn replay(&mut self) {
-        let entries: Vec<Entry> =
-            self.journal.iter().map(|bytes| Entry::decode(bytes).expect("records can be read back")).collect();
+        let entries: Vec<Entry> = self
+            .journal
+            .iter()
+            .map(|bytes| Entry::decode(bytes).expect("records can be read back"))
+            .collect();
         let mut whole = State::default();
         let mut half = State::default();
         for (i, entry) in entries.iter().enumerate() {
@@ -133,11 +196,19 @@ impl Real {
             half.apply(entry);
             if i == entries.len() / 2 {
                 let bytes = half.durable().to_bytes().expect("the state can be stored");
-                half = State::from_durable(Durable::from_bytes(&bytes).expect("the state can be read back"));
+                half = State::from_durable(
+                    Durable::from_bytes(&bytes).expect("the state can be read back"),
+                );
             }
         }
-        assert!(whole.durable() == self.state.durable(), "replaying the journal gives another state");
-        assert!(half.durable() == self.state.durable(), "going on from a snapshot gives another state");
+        assert!(
+            whole.durable() == self.state.durable(),
+            "replaying the journal gives another state"
+        );
+        assert!(
+            half.durable() == self.state.durable(),
+            "going on from a snapshot gives another state"
+        );
         self.state = whole;
     }
 
@@ -159,8 +230,14 @@ impl Real {
         for entry in &decision.entries {
             for (number, cursor) in &entry.to {
                 let supervisor = self.durable().supervisors[number].def.id.clone();
-                let event = projection::event(&entry.record).expect("what has a place in a stream is an event");
-                out.push(Seen::Event { supervisor, cursor: *cursor, kind: event.kind, fields: fields_of(&event) });
+                let event = projection::event(&entry.record)
+                    .expect("what has a place in a stream is an event");
+                out.push(Seen::Event {
+                    supervisor,
+                    cursor: *cursor,
+                    kind: event.kind,
+                    fields: fields_of(&event),
+                });
             }
         }
         for output in decision.outputs {
@@ -174,9 +251,18 @@ impl Real {
             Output::Reply { to, reply } => {
                 let to = usize::try_from(to).expect("tokens are step indexes");
                 match reply {
-                    Reply::Answer(answer) => Seen::Answer { to, reply: SeenReply::from(&*answer) },
-                    Reply::Saved(_) => Seen::Answer { to, reply: SeenReply::done(Vec::new()) },
-                    Reply::Refused(refusal) => Seen::Answer { to, reply: refused(&refusal) },
+                    Reply::Answer(answer) => Seen::Answer {
+                        to,
+                        reply: SeenReply::from(&*answer),
+                    },
+                    Reply::Saved(_) => Seen::Answer {
+                        to,
+                        reply: SeenReply::done(Vec::new()),
+                    },
+                    Reply::Refused(refusal) => Seen::Answer {
+                        to,
+                        reply: refused(&refusal),
+                    },
                     Reply::Started(start) => {
                         let supervisor = &self.durable().supervisors[&start.supervisor];
                         let after = match self.resumes.get(&to).copied().unwrap_or(Resume::Unsaid) {
@@ -206,17 +292,34 @@ impl Real {
                     reason: r.reason,
                     actor: r.actor,
                 },
-                SessionMessage::Tick { scheduled, missed, .. } => {
-                    Seen::Tick { session: to.0, scheduled: scheduled.0, missed }
-                }
-                SessionMessage::Replaced => Seen::Goaway { session: to.0, reason: "REPLACED".into() },
+                SessionMessage::Tick {
+                    scheduled, missed, ..
+                } => Seen::Tick {
+                    session: to.0,
+                    scheduled: scheduled.0,
+                    missed,
+                },
+                SessionMessage::Replaced => Seen::Goaway {
+                    session: to.0,
+                    reason: "REPLACED".into(),
+                },
             },
-            Output::Effect(Effect::Start(start)) => {
-                Seen::Start { execution: start.run.0, node: start.node, attempt: start.attempt }
-            }
-            Output::Effect(Effect::Stop { run, node, attempt, kill }) => {
-                Seen::Stop { execution: run.0, node, attempt, kill }
-            }
+            Output::Effect(Effect::Start(start)) => Seen::Start {
+                execution: start.run.0,
+                node: start.node,
+                attempt: start.attempt,
+            },
+            Output::Effect(Effect::Stop {
+                run,
+                node,
+                attempt,
+                kill,
+            }) => Seen::Stop {
+                execution: run.0,
+                node,
+                attempt,
+                kill,
+            },
         })
     }
 }
