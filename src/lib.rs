@@ -9,4 +9,6 @@ pub mod host;
 pub mod journal;
 pub mod runtime;
 pub mod telemetry;
+#[cfg(feature = "testkit")]
+pub mod testkit;
 pub mod wire;

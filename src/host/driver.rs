@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::clock::monotonic_ms;
 use crate::contract::code::Code;
 use crate::contract::id::{ExecutionId, SessionId};
 use crate::contract::outcome::Answer;
@@ -447,7 +448,7 @@ impl Loop {
             Some((seq, _, view)) if *seq == durable.seq => Arc::clone(view),
             _ => {
                 let view = Arc::new(durable.clone());
-                self.view = Some((durable.seq, self.driver.clock.now().0, Arc::clone(&view)));
+                self.view = Some((durable.seq, monotonic_ms(), Arc::clone(&view)));
                 view
             }
         }
@@ -457,7 +458,8 @@ impl Loop {
         if self.views.is_empty() {
             return;
         }
-        let (seq, now) = (self.driver.state.durable().seq, self.driver.clock.now().0);
+        // By the machine's clock: the host's own may stand still, and readers must not.
+        let (seq, now) = (self.driver.state.durable().seq, monotonic_ms());
         let fresh = self.view.as_ref().is_some_and(|(s, _, _)| *s == seq);
         let soon = self
             .view
