@@ -273,7 +273,6 @@ impl FakeEngine {
     }
 
     /// Prepares a command; awaiting it sends it and waits for its result.
-    #[must_use]
     pub fn command(&mut self, key: &str, op: &str, target: &str) -> EngineDirective<'_> {
         EngineDirective::command(self, key, op, target)
     }
@@ -282,13 +281,11 @@ impl FakeEngine {
     ///
     /// # Panics
     /// When the verdict is another word.
-    #[must_use]
     pub fn verdict(&mut self, review: &str, verdict: &str) -> EngineDirective<'_> {
         EngineDirective::verdict(self, review, verdict)
     }
 
     /// Prepares any directive; awaiting it sends it and waits for its result.
-    #[must_use]
     pub fn directive(&mut self, directive: pb::Directive) -> EngineDirective<'_> {
         EngineDirective::new(self, directive)
     }

@@ -239,7 +239,6 @@ impl Host {
     }
 
     /// Prepares an operator's command; awaiting it sends it and waits for its answer, a review included.
-    #[must_use]
     pub fn command(&self, op: &str, target: &str) -> OperatorCommand {
         OperatorCommand::new(self.handle().clone(), op, target)
     }
