@@ -21,7 +21,7 @@ use crate::host::{self, Options};
 use crate::journal::MemoryStore;
 
 /// Makes a runtime for each open of the host.
-type MakeRuntime = Arc<dyn Fn(ReportSink) -> Arc<dyn Runtime> + Send + Sync>;
+type MakeRuntime = Arc<dyn Fn(ReportSink) -> Result<Arc<dyn Runtime>, String> + Send + Sync>;
 
 /// Describes a host. The definitions are saved when it starts, workflows first.
 pub struct Builder {
@@ -100,7 +100,7 @@ impl Builder {
     #[must_use]
     pub fn runtime_from(
         mut self,
-        make: impl Fn(ReportSink) -> Arc<dyn Runtime> + Send + Sync + 'static,
+        make: impl Fn(ReportSink) -> Result<Arc<dyn Runtime>, String> + Send + Sync + 'static,
     ) -> Self {
         self.runtime = Work::Made(Arc::new(make));
         self
@@ -245,11 +245,11 @@ impl Blueprint {
             snapshot_every: self.snapshot_every,
         };
         let work = self.runtime.clone();
-        let make = move |sink: ReportSink| -> Arc<dyn Runtime> {
+        let make = move |sink: ReportSink| -> Result<Arc<dyn Runtime>, String> {
             match work {
                 Work::Fake(fake) => {
                     fake.attach(sink);
-                    Arc::new(fake)
+                    Ok(Arc::new(fake))
                 }
                 Work::Made(make) => make(sink),
             }
