@@ -42,7 +42,7 @@ impl std::fmt::Display for Millis {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (name, ms) = UNITS
             .iter()
-            .find(|(_, ms)| self.0 > 0 && self.0 % ms == 0)
+            .find(|(_, ms)| self.0 > 0 && self.0.is_multiple_of(*ms))
             .unwrap_or(&("s", 1_000));
         write!(f, "{}{name}", self.0 / ms)
     }
