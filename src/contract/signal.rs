@@ -261,7 +261,10 @@ pub struct Snapshot {
 }
 
 /// A signal to an engine.
-#[expect(clippy::large_enum_variant, reason = "a signal is made, printed and dropped; none is kept")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a signal is made, printed and dropped; none is kept"
+)]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "signal", rename_all_fields = "camelCase")]
 pub enum Signal {

@@ -116,7 +116,8 @@ pub fn open<J: Journal + 'static>(
         clock: Arc::clone(&clock),
     };
     let reports = handle.clone();
-    let runtime = runtime(Arc::new(move |report| reports.report(report))).map_err(Error::Runtime)?;
+    let runtime =
+        runtime(Arc::new(move |report| reports.report(report))).map_err(Error::Runtime)?;
     let (running, stops) = running(state.durable(), &decision);
     runtime.recover(running);
     for (id, signal) in stops {

@@ -25,17 +25,21 @@ pub(in crate::core) fn run(turn: &mut Turn, id: ExecutionId) {
 
 fn skip_below_failures(turn: &mut Turn, run: &Run) {
     let Some(plan) = &run.plan else { return };
-    let mut blocked: Vec<bool> = run.nodes.iter().map(Node::blocks).collect();
+    let passes =
+        |node: &Node| node.status == NodeStatus::Skipped && fault::on(Fault::UpstreamSkipSatisfies);
+    let mut blocked: Vec<bool> = run.nodes.iter().map(|n| n.blocks() && !passes(n)).collect();
+    let mut waits: Vec<bool> = run
+        .nodes
+        .iter()
+        .map(|n| n.status == NodeStatus::Pending)
+        .collect();
     let mut again = true;
     while again {
         again = false;
-        for (i, node) in run.nodes.iter().enumerate() {
-            let below = node.status == NodeStatus::Pending
-                && !blocked[i]
-                && plan.needs[i].iter().any(|n| blocked[*n]);
-            if below {
-                blocked[i] = true;
-                again = true;
+        for i in 0..waits.len() {
+            if waits[i] && plan.needs[i].iter().any(|n| blocked[*n]) {
+                (waits[i], again) = (false, true);
+                blocked[i] = !fault::on(Fault::UpstreamSkipSatisfies);
                 set_node(
                     turn,
                     run.id,
