@@ -9,7 +9,7 @@ use super::number;
 #[test]
 fn every_seeded_fault_is_caught() {
     let seeds = number("SIGNALBOX_MODEL_SEEDS", 200);
-    let base = number("SIGNALBOX_MODEL_SEED_BASE", 1);
+    let base = number("SIGNALBOX_MODEL_SEED_BASE", 0);
     assert!(
         Fault::ALL.len() >= 30,
         "there are {} seeded faults",
