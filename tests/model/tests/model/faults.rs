@@ -8,7 +8,7 @@ use super::number;
 
 #[test]
 fn every_seeded_fault_is_caught() {
-    let seeds = number("SIGNALBOX_MODEL_SEEDS", 200);
+    let seeds = number("SIGNALBOX_MODEL_SEEDS", 400);
     let base = number("SIGNALBOX_MODEL_SEED_BASE", 0);
     assert!(
         Fault::ALL.len() >= 30,

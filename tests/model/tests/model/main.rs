@@ -1,7 +1,7 @@
 //! Holds the core to its naive reference.
 //!
 //! Random sequences go to both, step by step; what is seen of each step must be equal, place by place.
-//! `SIGNALBOX_MODEL_SEEDS` (200) says how many sequences, `SIGNALBOX_MODEL_SEED_BASE` (0) where the seeds begin.
+//! `SIGNALBOX_MODEL_SEEDS` (400) says how many sequences, `SIGNALBOX_MODEL_SEED_BASE` (0) where the seeds begin.
 
 #[cfg(test)]
 mod compare;
@@ -26,7 +26,7 @@ mod tests {
 
     #[test]
     fn the_core_does_what_the_reference_does() {
-        let seeds = number("SIGNALBOX_MODEL_SEEDS", 200);
+        let seeds = number("SIGNALBOX_MODEL_SEEDS", 400);
         let base = number("SIGNALBOX_MODEL_SEED_BASE", 0);
         let mut coverage = Coverage::default();
         let mut inputs = 0;
@@ -39,7 +39,7 @@ mod tests {
         println!("{inputs} inputs in {seeds} sequences\n{coverage}");
         let missing = coverage.missing();
         // The ordinary sequences reach every class; a few others of a long test may miss a rare one.
-        let ordinary = base == 0 && seeds >= 200;
+        let ordinary = base == 0 && seeds >= 400;
         assert!(
             !ordinary || missing.is_empty(),
             "classes that never occurred: {missing:#?}"
