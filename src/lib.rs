@@ -7,6 +7,7 @@ pub mod core;
 pub mod definitions;
 pub mod host;
 pub mod journal;
+pub mod operators;
 pub mod runtime;
 pub mod telemetry;
 #[cfg(feature = "testkit")]
