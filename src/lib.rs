@@ -1,5 +1,6 @@
 //! Signalbox: a host for decision engines.
 
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod contract;

@@ -12,5 +12,5 @@ fn main() -> ExitCode {
     {
         return signalbox::runtime::local::shim::main(Path::new(&dir));
     }
-    ExitCode::from(2)
+    signalbox::cli::main()
 }

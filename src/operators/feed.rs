@@ -35,7 +35,7 @@ pub struct Wanted {
 pub enum Next {
     /// Events, in order, and the place up to which was read.
     Events(Vec<FeedEvent>, u64),
-    /// Nothing for a while; the place up to which was read.
+    /// Nothing more is there, for the first time or for a while; the place up to which was read.
     Idle(u64),
     /// The host stops.
     End,
@@ -48,6 +48,7 @@ pub struct Feed {
     view: View,
     at: u64,
     execution: Option<ExecutionId>,
+    caught_up: bool,
 }
 
 impl Feed {
@@ -78,6 +79,7 @@ impl Feed {
             view,
             at: after.unwrap_or(now),
             execution,
+            caught_up: false,
         })
     }
 
@@ -106,6 +108,11 @@ impl Feed {
                     return Ok(Next::Idle(self.at));
                 }
                 continue;
+            }
+            // Who read what was there is told so at once, and from then on only now and then.
+            if !self.caught_up {
+                self.caught_up = true;
+                return Ok(Next::Idle(self.at));
             }
             tokio::select! {
                 changed = self.last_seq.changed() => if changed.is_err() {

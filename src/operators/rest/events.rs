@@ -1,5 +1,6 @@
 //! `GET /api/events`: the feed as server-sent events. The id of an event is its place in the journal; who comes back
-//! with `Last-Event-ID` misses nothing.
+//! with `Last-Event-ID` misses nothing. A comment with an id and without data comes first, when everything that was
+//! there has been sent, and at least every 10 s; it moves the reader's place.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
