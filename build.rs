@@ -25,6 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     tonic_prost_build::configure()
         .btree_map(".")
+        .codec_path("crate::wire::codec::StrictCodec")
         .boxed(".signalbox.engine.v1.Signal.kind.event")
         .compile_fds(compiler.file_descriptor_set())?;
     Ok(())

@@ -6,6 +6,7 @@ pub mod config;
 pub mod contract;
 pub mod core;
 pub mod definitions;
+pub mod engine;
 pub mod host;
 pub mod journal;
 pub mod operators;

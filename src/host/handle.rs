@@ -342,6 +342,11 @@ impl HostHandle {
         self.last_seq.clone()
     }
 
+    /// Waits until the host takes nothing any more: it has stopped, or its journal failed.
+    pub async fn gone(&self) {
+        self.urgent.closed().await;
+    }
+
     /// Returns the host's clock.
     #[must_use]
     pub fn clock(&self) -> &Arc<HostClock> {
