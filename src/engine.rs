@@ -14,12 +14,13 @@
 //! [`crate::wire`]'s.
 
 pub mod backoff;
-pub mod managed;
+mod managed;
 pub mod registry;
 mod server;
 mod service;
 mod session;
 
+pub use managed::Managed;
 pub use registry::{EngineStatus, Moment, Registry};
 pub use server::{Error, Listener, Options, Server, bind};
 pub use session::Limits;

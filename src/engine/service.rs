@@ -31,10 +31,6 @@ pub struct Api {
 
 impl Api {
     /// Finds whose engine calls (C8).
-    #[expect(
-        clippy::result_large_err,
-        reason = "a status is what every call of the service fails with"
-    )]
     fn authenticate(&self, metadata: &MetadataMap) -> Result<SupervisorId, Status> {
         let header = metadata.get("authorization").and_then(|v| v.to_str().ok());
         let token = header.and_then(|h| {
@@ -60,10 +56,6 @@ impl Api {
         }
     }
 
-    #[expect(
-        clippy::result_large_err,
-        reason = "a status is what every call of the service fails with"
-    )]
     fn unbuilt<T>(&self, metadata: &MetadataMap, call: &str) -> Result<T, Status> {
         self.authenticate(metadata)?;
         Err(status::refused(

@@ -10,6 +10,10 @@ use crate::wire::proto::v1 as pb;
 
 /// A message that is ready, or one whose words depend on when it leaves.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it goes from hand to hand and is never kept"
+)]
 pub(super) enum Next {
     Ready(pb::connect_response::Body),
     Review(Box<ReviewQuestion>),
