@@ -71,7 +71,9 @@ pub enum Error {
     #[error("{0} did not happen in time; the host's log above says more")]
     Late(&'static str),
     /// The run ended otherwise than it should.
-    #[error("the run ended {0}; look at `signalbox run show` and `signalbox run logs` with the serve command below")]
+    #[error(
+        "the run ended {0}; look at `signalbox run show` and `signalbox run logs` with the serve command below"
+    )]
     Ended(RunStatus),
     /// The report is not the one that it must be.
     #[error("the report's checksum is {found}, it must be {wanted}; please report it")]
@@ -101,9 +103,13 @@ impl Error {
 /// See [`Error`]: anything that keeps the report from being made, and being the right one.
 pub async fn run(data_dir: Option<PathBuf>) -> Result<(), Error> {
     let uid = rustix::process::getuid().as_raw();
-    let dir = data_dir.unwrap_or_else(|| std::env::temp_dir().join(format!("signalbox-demo-{uid}")));
+    let dir =
+        data_dir.unwrap_or_else(|| std::env::temp_dir().join(format!("signalbox-demo-{uid}")));
     let dir = write_files(&dir)?;
-    let mut config = Config { data_dir: dir.clone(), ..Config::default() };
+    let mut config = Config {
+        data_dir: dir.clone(),
+        ..Config::default()
+    };
     config.grpc.listen.set_port(0);
     config.http.listen.set_port(0);
     let running = server::start(&config).await?;
@@ -112,7 +118,9 @@ pub async fn run(data_dir: Option<PathBuf>) -> Result<(), Error> {
     let stopped = running.until(std::future::ready(())).await;
     let serve = format!("signalbox serve --data-dir {}", dir.display());
     println!("\nTo look further: {serve}");
-    println!("then `signalbox run list`, `signalbox run show x1`, `signalbox audit`, from any other terminal.");
+    println!(
+        "then `signalbox run list`, `signalbox run show x1`, `signalbox audit`, from any other terminal."
+    );
     result?;
     Ok(stopped?)
 }
@@ -124,7 +132,11 @@ fn write_files(dir: &Path) -> Result<PathBuf, Error> {
         let path = path.to_owned();
         move |source| Error::File { path, source }
     };
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed(dir))?;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(failed(dir))?;
     let dir = dir.canonicalize().map_err(failed(dir))?;
     let program = std::env::current_exe().map_err(failed(Path::new("the program itself")))?;
     let (dir_text, program_text) = (dir.to_string_lossy(), program.to_string_lossy());
@@ -132,12 +144,17 @@ fn write_files(dir: &Path) -> Result<PathBuf, Error> {
         let text = data::filled(text, &dir_text, &program_text);
         write(&dir.join(name), |out| out.write_all(text.as_bytes()))?;
     }
-    write(&dir.join(data::LOG_PATH), |out| data::write_access_log(out, data::SEED).map(|_| ()))?;
+    write(&dir.join(data::LOG_PATH), |out| {
+        data::write_access_log(out, data::SEED).map(|_| ())
+    })?;
     Ok(dir)
 }
 
 /// Writes a file whole or not at all.
-fn write(path: &Path, fill: impl FnOnce(&mut std::io::BufWriter<std::fs::File>) -> std::io::Result<()>) -> Result<(), Error> {
+fn write(
+    path: &Path,
+    fill: impl FnOnce(&mut std::io::BufWriter<std::fs::File>) -> std::io::Result<()>,
+) -> Result<(), Error> {
     let new = path.with_extension("new");
     let work = || {
         if let Some(parent) = path.parent() {
@@ -148,7 +165,10 @@ fn write(path: &Path, fill: impl FnOnce(&mut std::io::BufWriter<std::fs::File>) 
         out.flush()?;
         std::fs::rename(&new, path)
     };
-    work().map_err(|source| Error::File { path: path.to_owned(), source })
+    work().map_err(|source| Error::File {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Starts the run, follows it to its end, and checks what came of it.
@@ -156,36 +176,75 @@ async fn play(running: &Running, dir: &Path) -> Result<(), Error> {
     let host = &running.host;
     let report = dir.join(data::REPORT_PATH);
     match std::fs::remove_file(&report) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(Error::File { path: report, source }),
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            return Err(Error::File {
+                path: report,
+                source,
+            });
+        }
         _ => {}
     }
     let mut show = Show::new();
-    show.line(&format!("host: engines at {}, operators at {}", running.grpc, running.http));
+    show.line(&format!(
+        "host: engines at {}, operators at {}",
+        running.grpc, running.http
+    ));
     let supervisor: SupervisorId = "report".parse()?;
     engine_is_there(host, &supervisor).await?;
     show.line("engine: `signalbox engine rules` is connected, in a process of its own");
-    let answer = command(host, Op::RunStart, &format!("workflow:{}", data::WORKFLOW), "show what Signalbox does").await?;
+    let answer = command(
+        host,
+        Op::RunStart,
+        &format!("workflow:{}", data::WORKFLOW),
+        "show what Signalbox does",
+    )
+    .await?;
     let id = started(&answer)?;
     show.line(&format!("run {id} of workflow {} started", data::WORKFLOW));
-    let status = tokio::time::timeout(RUN_TIME, follow(host, id, &mut show)).await.map_err(|_| Error::Late("the end of the run"))??;
+    let status = tokio::time::timeout(RUN_TIME, follow(host, id, &mut show))
+        .await
+        .map_err(|_| Error::Late("the end of the run"))??;
     show.done();
     decisions(host, id)?;
     if status != RunStatus::Succeeded {
         return Err(Error::Ended(status));
     }
-    let bytes = std::fs::read(&report).map_err(|source| Error::File { path: report.clone(), source })?;
-    let found: String = Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect();
+    let bytes = std::fs::read(&report).map_err(|source| Error::File {
+        path: report.clone(),
+        source,
+    })?;
+    let found: String = Sha256::digest(&bytes)
+        .iter()
+        .map(|b| format!("{b:02x}"))
+        .collect();
     if found != data::REPORT_SHA256 {
-        return Err(Error::Checksum { found, wanted: data::REPORT_SHA256 });
+        return Err(Error::Checksum {
+            found,
+            wanted: data::REPORT_SHA256,
+        });
     }
-    println!("\nThe report is right (sha256 {}…): {}", &found[..16], report.display());
+    println!(
+        "\nThe report is right (sha256 {}…): {}",
+        &found[..16],
+        report.display()
+    );
     Ok(())
 }
 
 /// Waits until the engine has a session in this host.
 async fn engine_is_there(host: &HostHandle, id: &SupervisorId) -> Result<(), Error> {
-    let newest = |view: &crate::host::View| view.supervisor(id).and_then(|s| s.newest_session).map(|(_, at)| at);
-    let opened = host.view().await.map_err(Error::Refused)?.opened.as_ref().map(|(_, _, at)| *at);
+    let newest = |view: &crate::host::View| {
+        view.supervisor(id)
+            .and_then(|s| s.newest_session)
+            .map(|(_, at)| at)
+    };
+    let opened = host
+        .view()
+        .await
+        .map_err(Error::Refused)?
+        .opened
+        .as_ref()
+        .map(|(_, _, at)| *at);
     let mut changes = host.last_seq();
     let wait = async {
         loop {
@@ -198,13 +257,25 @@ async fn engine_is_there(host: &HostHandle, id: &SupervisorId) -> Result<(), Err
             }
         }
     };
-    tokio::time::timeout(ENGINE_TIME, wait).await.map_err(|_| Error::Late("the engine's connection"))?
+    tokio::time::timeout(ENGINE_TIME, wait)
+        .await
+        .map_err(|_| Error::Late("the engine's connection"))?
 }
 
 async fn command(host: &HostHandle, op: Op, target: &str, reason: &str) -> Result<Answer, Error> {
-    let actor = Actor { kind: "USER".into(), id: "demo".into() };
-    let command = Command { op: op.as_str().into(), target: target.into(), args: Args::new(), if_status: None };
-    host.command(actor, command, Some(reason.into()), None).await.map_err(Error::Refused)
+    let actor = Actor {
+        kind: "USER".into(),
+        id: "demo".into(),
+    };
+    let command = Command {
+        op: op.as_str().into(),
+        target: target.into(),
+        args: Args::new(),
+        if_status: None,
+    };
+    host.command(actor, command, Some(reason.into()), None)
+        .await
+        .map_err(Error::Refused)
 }
 
 fn started(answer: &Answer) -> Result<ExecutionId, Error> {
@@ -212,7 +283,12 @@ fn started(answer: &Answer) -> Result<ExecutionId, Error> {
         Some(target) if target.outcome == Outcome::Applied => {
             Ok(target.target.trim_start_matches("execution:").parse()?)
         }
-        _ => Err(Error::Command(answer.message.clone().unwrap_or_else(|| "the run was not started".into()))),
+        _ => Err(Error::Command(
+            answer
+                .message
+                .clone()
+                .unwrap_or_else(|| "the run was not started".into()),
+        )),
     }
 }
 
@@ -224,10 +300,16 @@ async fn follow(host: &HostHandle, id: ExecutionId, show: &mut Show) -> Result<R
         for item in host.journal().records(next, READ)? {
             next = item.seq + 1;
             let entry = Entry::decode(&item.bytes)?;
-            let Some(event) = projection::event(&entry.record).filter(|e| e.execution == Some(id)) else { continue };
+            let Some(event) = projection::event(&entry.record).filter(|e| e.execution == Some(id))
+            else {
+                continue;
+            };
             show.event(&event);
             // The engine holds the run while the report is written: that is the moment to be impatient.
-            if event.kind == EventKind::WorkflowStatus && event.status.as_deref() == Some("PAUSING") && !tried {
+            if event.kind == EventKind::WorkflowStatus
+                && event.status.as_deref() == Some("PAUSING")
+                && !tried
+            {
                 tried = true;
                 impatient(host, id, show).await?;
             }
@@ -243,9 +325,17 @@ async fn follow(host: &HostHandle, id: ExecutionId, show: &mut Show) -> Result<R
 
 async fn impatient(host: &HostHandle, id: ExecutionId, show: &mut Show) -> Result<(), Error> {
     show.line("operator: run.stop, in the middle of the report …");
-    let answer = command(host, Op::RunStop, &format!("execution:{id}"), "somebody is impatient").await?;
+    let answer = command(
+        host,
+        Op::RunStop,
+        &format!("execution:{id}"),
+        "somebody is impatient",
+    )
+    .await?;
     match (answer.code, answer.message) {
-        (Some(Code::ControlRejected), Some(message)) => show.line(&format!("operator: refused, {message}")),
+        (Some(Code::ControlRejected), Some(message)) => {
+            show.line(&format!("operator: refused, {message}"))
+        }
         (code, message) => {
             let what = code.map_or("applied", Code::as_str);
             show.line(&format!("operator: {what} {}", message.unwrap_or_default()));
@@ -255,8 +345,14 @@ async fn impatient(host: &HostHandle, id: ExecutionId, show: &mut Show) -> Resul
 }
 
 fn ended(event: &Event) -> Option<RunStatus> {
-    let status = event.status.as_deref().filter(|_| event.kind == EventKind::WorkflowStatus)?;
-    RunStatus::ALL.iter().copied().find(|s| s.is_terminal() && s.as_str() == status)
+    let status = event
+        .status
+        .as_deref()
+        .filter(|_| event.kind == EventKind::WorkflowStatus)?;
+    RunStatus::ALL
+        .iter()
+        .copied()
+        .find(|s| s.is_terminal() && s.as_str() == status)
 }
 
 /// Prints who decided what about the run, and why.
@@ -265,7 +361,9 @@ fn decisions(host: &HostHandle, id: ExecutionId) -> Result<(), Error> {
     let mut next = 1;
     loop {
         let page = host.journal().audit(next, READ)?;
-        let Some(last) = page.last().map(|row| row.no) else { break };
+        let Some(last) = page.last().map(|row| row.no) else {
+            break;
+        };
         for row in page {
             rows.push(AuditEntry::from_bytes(&row.bytes)?);
         }

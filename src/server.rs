@@ -57,7 +57,9 @@ pub enum Error {
     #[error(transparent)]
     Engines(#[from] engine::Error),
     /// The listener for operators.
-    #[error("the listener for operators on {0} failed ({1}): choose another address, or end what uses it")]
+    #[error(
+        "the listener for operators on {0} failed ({1}): choose another address, or end what uses it"
+    )]
     Operators(SocketAddr, #[source] std::io::Error),
     /// The machine does not tell its clocks or where this program is.
     #[error("the machine cannot be asked for its {0}: {1}; check that /proc is there")]
@@ -129,18 +131,18 @@ pub async fn start(config: &Config) -> Result<Running, Error> {
         max_log_bytes: config.logs.max_bytes,
         ..LocalConfig::new(program.clone(), dir.clone())
     };
-    let (host, stopped) = host::open(options, |sink| {
-        match LocalRuntime::new(local, sink) {
-            Ok(runtime) => Ok(Arc::new(runtime)),
-            Err(error) => Err(error.to_string()),
-        }
+    let (host, stopped) = host::open(options, |sink| match LocalRuntime::new(local, sink) {
+        Ok(runtime) => Ok(Arc::new(runtime)),
+        Err(error) => Err(error.to_string()),
     })?;
     save_files(&host, &files).await?;
     let admin_key = auth::ensure_admin_key(&host, &dir).await?;
 
     let grpc_listener = engine::bind(config.grpc.listen).await?;
     let no_http = |error| Error::Operators(config.http.listen, error);
-    let http_listener = tokio::net::TcpListener::bind(config.http.listen).await.map_err(no_http)?;
+    let http_listener = tokio::net::TcpListener::bind(config.http.listen)
+        .await
+        .map_err(no_http)?;
     let http_addr = http_listener.local_addr().map_err(no_http)?;
     let (grpc, http) = (grpc_listener.url(), format!("http://{http_addr}"));
     let registry = Registry::default();
@@ -161,7 +163,19 @@ pub async fn start(config: &Config) -> Result<Running, Error> {
     });
     let managed = Managed::start(host.clone(), registry, grpc.clone(), dir, program, defined).await;
     let grace = Duration::from_millis(config.shutdown.grace.0);
-    Ok(Running { host, grpc, http, admin_key, stopping, engines, operators, http_addr, grace, managed, stopped })
+    Ok(Running {
+        host,
+        grpc,
+        http,
+        admin_key,
+        stopping,
+        engines,
+        operators,
+        http_addr,
+        grace,
+        managed,
+        stopped,
+    })
 }
 
 impl Running {
@@ -194,7 +208,16 @@ impl Running {
     }
 
     async fn stop(self, failed: Option<Result<(), Error>>) -> Result<(), Error> {
-        let Self { host, stopping, engines, operators, managed, stopped, grace, .. } = self;
+        let Self {
+            host,
+            stopping,
+            engines,
+            operators,
+            managed,
+            stopped,
+            grace,
+            ..
+        } = self;
         tracing::info!("host stopping");
         stopping.cancel();
         let listeners = async {
@@ -205,7 +228,10 @@ impl Running {
             }
         };
         // Whoever does not let go of a connection is left behind.
-        if tokio::time::timeout(grace, async { tokio::join!(managed.stop(), listeners) }).await.is_err() {
+        if tokio::time::timeout(grace, async { tokio::join!(managed.stop(), listeners) })
+            .await
+            .is_err()
+        {
             tracing::warn!("connections were still open after the grace");
         }
         host.stop().await;
@@ -225,15 +251,24 @@ fn flat<E>(result: Result<Result<(), E>, tokio::task::JoinError>) -> Result<(), 
 
 fn make_data_dir(path: &Path) -> Result<PathBuf, Error> {
     use std::os::unix::fs::DirBuilderExt as _;
-    let failed = |source| Error::DataDir { path: path.to_owned(), source };
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+    let failed = |source| Error::DataDir {
+        path: path.to_owned(),
+        source,
+    };
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(failed)?;
     path.canonicalize().map_err(failed)
 }
 
 /// Opens the journal on a thread of its own: a large one takes a while.
 async fn open_journal(dir: &Path) -> Result<journal::Opened<SledJournal>, Error> {
     let path = dir.join("journal");
-    let opened = tokio::task::spawn_blocking(move || SledJournal::open(&path, journal::Options::default())).await;
+    let opened =
+        tokio::task::spawn_blocking(move || SledJournal::open(&path, journal::Options::default()))
+            .await;
     Ok(opened.map_err(|_| Error::Gone)??)
 }
 
@@ -249,7 +284,10 @@ fn settings(config: &Config) -> Settings {
 }
 
 fn by_file() -> Actor {
-    Actor { kind: "SYSTEM".into(), id: "files".into() }
+    Actor {
+        kind: "SYSTEM".into(),
+        id: "files".into(),
+    }
 }
 
 /// Saves what the files define, and frees for the API what no file defines any more.
@@ -258,9 +296,13 @@ async fn save_files(host: &HostHandle, files: &[Loaded]) -> Result<(), Error> {
     let mut problems = Vec::new();
     for loaded in files {
         let saved = match &loaded.def {
-            Definition::Workflow(def) => host.save_workflow(def.clone(), Source::File, by_file()).await,
+            Definition::Workflow(def) => {
+                host.save_workflow(def.clone(), Source::File, by_file())
+                    .await
+            }
             Definition::Supervisor(def) => {
-                host.save_supervisor(def.as_ref().clone(), Source::File, by_file()).await
+                host.save_supervisor(def.as_ref().clone(), Source::File, by_file())
+                    .await
             }
         };
         let name = loaded.def.name();
@@ -270,11 +312,22 @@ async fn save_files(host: &HostHandle, files: &[Loaded]) -> Result<(), Error> {
                     tracing::warn!(definition = %name, path = %warning.path, warning = %warning.message, "definition is doubtful");
                 }
             }
-            Err(refusal) if refusal.problems.is_empty() => problems.push(loaded.problem("", refusal.message)),
-            Err(refusal) => problems.extend(refusal.problems.iter().map(|p| loaded.problem(&p.path, p.message.clone()))),
+            Err(refusal) if refusal.problems.is_empty() => {
+                problems.push(loaded.problem("", refusal.message))
+            }
+            Err(refusal) => problems.extend(
+                refusal
+                    .problems
+                    .iter()
+                    .map(|p| loaded.problem(&p.path, p.message.clone())),
+            ),
         }
     }
-    if problems.is_empty() { Ok(()) } else { Err(Problems(problems).into()) }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(Problems(problems).into())
+    }
 }
 
 /// What came from a file that is not there any more stays as it is, and can be changed over the API.
@@ -285,14 +338,22 @@ async fn free_orphans(host: &HostHandle, files: &[Loaded]) -> Result<(), Error> 
         let def = workflow.plan.def.clone();
         if !defined(format!("workflow:{}", def.id)) {
             tracing::info!(workflow = %def.id, "file is gone; the definition stays and the API may change it");
-            host.save_workflow(def, Source::Api, by_file()).await.map_err(Error::Refused)?;
+            host.save_workflow(def, Source::Api, by_file())
+                .await
+                .map_err(Error::Refused)?;
         }
     }
-    for supervisor in view.supervisors.values().filter(|s| s.source == Source::File) {
+    for supervisor in view
+        .supervisors
+        .values()
+        .filter(|s| s.source == Source::File)
+    {
         let def = supervisor.def.as_ref().clone();
         if !defined(format!("supervisor:{}", def.id)) {
             tracing::info!(supervisor = %def.id, "file is gone; the definition stays and the API may change it");
-            host.save_supervisor(def, Source::Api, by_file()).await.map_err(Error::Refused)?;
+            host.save_supervisor(def, Source::Api, by_file())
+                .await
+                .map_err(Error::Refused)?;
         }
     }
     Ok(())

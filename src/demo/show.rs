@@ -20,12 +20,17 @@ impl Show {
     pub fn new() -> Self {
         let bar = std::io::stdout().is_terminal().then(|| {
             let bar = ProgressBar::new(0);
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {bar:30} {pos}/{len} nodes  {msg}") {
+            if let Ok(style) =
+                ProgressStyle::with_template("{spinner} {bar:30} {pos}/{len} nodes  {msg}")
+            {
                 bar.set_style(style);
             }
             bar
         });
-        Self { bar, nodes: BTreeMap::new() }
+        Self {
+            bar,
+            nodes: BTreeMap::new(),
+        }
     }
 
     /// Prints a line above the bar.
@@ -46,8 +51,17 @@ impl Show {
     /// Shows an event of the run.
     pub fn event(&mut self, event: &Event) {
         let status = event.status.as_deref().unwrap_or_default();
-        let why = event.reason.as_ref().or(event.why.as_ref()).map(|w| format!(" ({w})")).unwrap_or_default();
-        let by = event.actor.as_ref().map(|a| format!(" by {a}")).unwrap_or_default();
+        let why = event
+            .reason
+            .as_ref()
+            .or(event.why.as_ref())
+            .map(|w| format!(" ({w})"))
+            .unwrap_or_default();
+        let by = event
+            .actor
+            .as_ref()
+            .map(|a| format!(" by {a}"))
+            .unwrap_or_default();
         match (event.kind, &event.node) {
             (EventKind::NodeStatus, Some(node)) => {
                 let attempt = event.attempt.unwrap_or_default();
@@ -56,8 +70,14 @@ impl Show {
                 self.advance(node.as_str(), status);
                 // That a node may start, or waits again, follows from the rest.
                 if !matches!(status, "READY" | "PENDING") || !by.is_empty() {
-                    let exit = event.exit_code.filter(|c| *c != 0).map(|c| format!(", exit {c}")).unwrap_or_default();
-                    self.line(&format!("  {node:<8} {status} attempt {attempt}{exit}{by}{why}"));
+                    let exit = event
+                        .exit_code
+                        .filter(|c| *c != 0)
+                        .map(|c| format!(", exit {c}"))
+                        .unwrap_or_default();
+                    self.line(&format!(
+                        "  {node:<8} {status} attempt {attempt}{exit}{by}{why}"
+                    ));
                 }
             }
             (EventKind::WorkflowStatus, _) => self.line(&format!("run {status}{by}{why}")),
@@ -78,12 +98,18 @@ impl Show {
 /// Prints the audit rows of a run as a table.
 pub(super) fn decisions(rows: &[AuditEntry], execution: &str) {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table
+        .load_style(presets::UTF8_HORIZONTAL_ONLY)
+        .set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(["who", "what", "target", "outcome", "cause", "why"]);
     let concerns = |row: &&AuditEntry| {
         let target = row.target.as_deref().unwrap_or_default();
         let names = |text: &str| text.split([':', '/', ',']).any(|part| part == execution);
-        names(target) || row.detail.as_deref().is_some_and(|d| d.contains(&format!("of {execution}:")))
+        names(target)
+            || row
+                .detail
+                .as_deref()
+                .is_some_and(|d| d.contains(&format!("of {execution}:")))
     };
     for row in rows.iter().filter(concerns) {
         let what = match (row.kind.as_str(), &row.op) {
@@ -92,9 +118,18 @@ pub(super) fn decisions(rows: &[AuditEntry], execution: &str) {
             (_, Some(op)) => op.clone(),
             (kind, None) => kind.to_owned(),
         };
-        let why = row.reason.as_ref().or(row.detail.as_ref()).cloned().unwrap_or_default();
+        let why = row
+            .reason
+            .as_ref()
+            .or(row.detail.as_ref())
+            .cloned()
+            .unwrap_or_default();
         let cause = row.cause.clone().unwrap_or_default();
-        let cause = if row.initiative { format!("{cause} (own)") } else { cause };
+        let cause = if row.initiative {
+            format!("{cause} (own)")
+        } else {
+            cause
+        };
         table.add_row([
             row.actor.clone(),
             what,

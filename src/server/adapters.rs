@@ -24,7 +24,10 @@ impl Engines {
 impl EngineStatuses for Engines {
     fn engine(&self, supervisor: &SupervisorId) -> EngineStatus {
         let clock = self.host.clock();
-        let at = Moment { now: clock.now(), wall: clock.wall_ms() };
+        let at = Moment {
+            now: clock.now(),
+            wall: clock.wall_ms(),
+        };
         let Some(known) = self.registry.get(supervisor, at) else {
             return EngineStatus {
                 connected: false,
@@ -41,7 +44,9 @@ impl EngineStatuses for Engines {
             session: known.session,
             engine: known.engine,
             since_ms: known.since,
-            last_failure: known.last_failure.map(|(at_ms, message)| Failure { at_ms, message }),
+            last_failure: known
+                .last_failure
+                .map(|(at_ms, message)| Failure { at_ms, message }),
             next_try_ms: known.next_try,
             failures: known.failures,
         }
@@ -66,9 +71,28 @@ impl LogSource for Logs {
             LogStream::Stderr => Stream::Stderr,
         };
         let execution = log.execution.to_string();
-        match read_log(&self.data_dir, &execution, log.node.as_str(), log.attempt, stream, most) {
-            Ok(LogTail { bytes, total, dropped, gap_at }) => Ok(LogPart { bytes, total, dropped, gap_at }),
-            Err(error @ (ReadError::BadId(_) | ReadError::NoLog { .. })) => Err(LogError::NotThere(error.to_string())),
+        match read_log(
+            &self.data_dir,
+            &execution,
+            log.node.as_str(),
+            log.attempt,
+            stream,
+            most,
+        ) {
+            Ok(LogTail {
+                bytes,
+                total,
+                dropped,
+                gap_at,
+            }) => Ok(LogPart {
+                bytes,
+                total,
+                dropped,
+                gap_at,
+            }),
+            Err(error @ (ReadError::BadId(_) | ReadError::NoLog { .. })) => {
+                Err(LogError::NotThere(error.to_string()))
+            }
             Err(error @ ReadError::Io { .. }) => Err(LogError::Unreadable(error.to_string())),
         }
     }
