@@ -83,6 +83,8 @@ pub enum Input {
         reply: Token,
         /// The credential, without its secret.
         credential: Box<Credential>,
+        /// It takes the place of one with the same id, whose token ends with it.
+        replace: bool,
         /// Who issues it.
         actor: Actor,
     },

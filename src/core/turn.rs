@@ -257,9 +257,10 @@ impl Turn<'_> {
             Input::IssueCredential {
                 reply,
                 credential,
+                replace,
                 actor,
             } => {
-                supervisors::save::credential(self, reply, *credential, &actor);
+                supervisors::save::credential(self, reply, *credential, replace, &actor);
             }
             Input::Hello {
                 reply,

@@ -144,21 +144,14 @@ impl Keeper {
 
     /// Makes a credential that lives as long as this start of the host.
     async fn issue(&self) -> Result<credentials::Token, Refusal> {
-        let prefix = format!("managed-{}-", self.supervisor);
-        let view = self.host.view().await?;
-        let newest = view
-            .credentials
-            .keys()
-            .filter_map(|id| id.strip_prefix(&prefix)?.parse::<u64>().ok())
-            .max();
-        let id = format!("{prefix}{}", newest.unwrap_or(0) + 1);
+        let id = format!("managed-{}", self.supervisor);
         let access = Access::Engine(self.supervisor.clone());
         let (token, credential) = credentials::issue(&id, access, self.host.clock().wall_ms());
         let by = Actor {
             kind: "SYSTEM".into(),
             id: "managed".into(),
         };
-        self.host.keep_credential(credential, by).await?;
+        self.host.replace_credential(credential, by).await?;
         Ok(token)
     }
 

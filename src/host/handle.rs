@@ -177,12 +177,35 @@ impl HostHandle {
         credential: Credential,
         actor: Actor,
     ) -> Result<Saved, Refusal> {
+        self.issue(credential, false, actor).await
+    }
+
+    /// Keeps a credential in the place of the one with the same id, if there is one; that one's token ends here.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` when its supervisor does not exist.
+    pub async fn replace_credential(
+        &self,
+        credential: Credential,
+        actor: Actor,
+    ) -> Result<Saved, Refusal> {
+        self.issue(credential, true, actor).await
+    }
+
+    async fn issue(
+        &self,
+        credential: Credential,
+        replace: bool,
+        actor: Actor,
+    ) -> Result<Saved, Refusal> {
+        let credential = Box::new(credential);
         saved(
             self.ask(
                 &self.inbox,
                 Input::IssueCredential {
                     reply: 0,
-                    credential: Box::new(credential),
+                    credential,
+                    replace,
                     actor,
                 },
             )

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+mod demo;
+mod engines;
 mod program;
 
 use program::{Program, random};
@@ -25,7 +27,10 @@ nodes:
 "#;
 
 fn count(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
+    std::env::var(name)
+        .ok()
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(default)
 }
 
 /// What the operator knows: by key the execution that was acknowledged, or nothing yet.
@@ -42,7 +47,10 @@ impl Acks {
             Some((200, answer)) => {
                 let target = answer["targets"][0]["target"].as_str().unwrap_or_default();
                 let id = target.trim_start_matches("execution:").to_owned();
-                assert!(id.starts_with('x'), "a start is answered with its execution: {answer}");
+                assert!(
+                    id.starts_with('x'),
+                    "a start is answered with its execution: {answer}"
+                );
                 if let Some(before) = self.acked.insert(key.to_owned(), id.clone()) {
                     assert_eq!(before, id, "one key is one run, also over a kill");
                 }
@@ -54,7 +62,9 @@ impl Acks {
                     self.unknown.insert(key.to_owned());
                 }
             }
-            Some((status, answer)) => panic!("a start is neither done nor refused for now: {status} {answer}"),
+            Some((status, answer)) => {
+                panic!("a start is neither done nor refused for now: {status} {answer}")
+            }
         }
     }
 }
@@ -76,7 +86,12 @@ async fn kills_at_random_moments() {
                 keys += 1;
                 acks.start(&program, &format!("k-{keys}"), &ledger).await;
                 // An old key again, as a client does that saw no answer.
-                if let Some(again) = acks.unknown.first().cloned().or_else(|| acks.acked.keys().next_back().cloned()) {
+                if let Some(again) = acks
+                    .unknown
+                    .first()
+                    .cloned()
+                    .or_else(|| acks.acked.keys().next_back().cloned())
+                {
                     acks.start(&program, &again, &ledger).await;
                 }
             }
@@ -134,7 +149,10 @@ async fn kills_at_every_fail_point() {
         check(&program, &acks, &ledger).await;
         program.stop().await;
         // Points inside a shim end the shim, not the host.
-        assert!(hits > 0 || point.starts_with("proc::"), "{point} was never met");
+        assert!(
+            hits > 0 || point.starts_with("proc::"),
+            "{point} was never met"
+        );
     }
 }
 
@@ -142,14 +160,26 @@ async fn kills_at_every_fail_point() {
 async fn check(program: &Program, acks: &Acks, ledger: &Path) {
     let mut runs = BTreeSet::new();
     for (key, id) in &acks.acked {
-        assert!(runs.insert(id.clone()), "{key}: two keys are never one run ({id})");
+        assert!(
+            runs.insert(id.clone()),
+            "{key}: two keys are never one run ({id})"
+        );
         let ended = program.until_ended(id).await;
         let status = ended["status"].as_str().unwrap_or_default();
-        assert!(matches!(status, "SUCCEEDED" | "FAILED"), "{id} ends: {ended}");
+        assert!(
+            matches!(status, "SUCCEEDED" | "FAILED"),
+            "{id} ends: {ended}"
+        );
     }
     let all = program.executions().await;
-    let known: BTreeSet<String> = all.iter().filter_map(|x| x["id"].as_str().map(str::to_owned)).collect();
-    assert_eq!(known, runs, "there is a run for each acknowledged key and no other");
+    let known: BTreeSet<String> = all
+        .iter()
+        .filter_map(|x| x["id"].as_str().map(str::to_owned))
+        .collect();
+    assert_eq!(
+        known, runs,
+        "there is a run for each acknowledged key and no other"
+    );
     let lines = std::fs::read_to_string(ledger).unwrap_or_default();
     let mut seen = BTreeSet::new();
     for line in lines.lines() {
@@ -160,7 +190,10 @@ async fn check(program: &Program, acks: &Acks, ledger: &Path) {
         for node in nodes(&program.execution(id).await) {
             let (name, status, attempt) = node;
             if status == "SUCCEEDED" {
-                assert!(seen.contains(format!("{id} {name} {attempt}").as_str()), "{id}/{name} is in the ledger");
+                assert!(
+                    seen.contains(format!("{id} {name} {attempt}").as_str()),
+                    "{id}/{name} is in the ledger"
+                );
             }
         }
     }
@@ -169,5 +202,13 @@ async fn check(program: &Program, acks: &Acks, ledger: &Path) {
 fn nodes(execution: &Value) -> Vec<(String, String, u64)> {
     let list = execution["nodes"].as_array().cloned().unwrap_or_default();
     let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
-    list.iter().map(|n| (text(&n["id"]), text(&n["status"]), n["attempt"].as_u64().unwrap_or(0))).collect()
+    list.iter()
+        .map(|n| {
+            (
+                text(&n["id"]),
+                text(&n["status"]),
+                n["attempt"].as_u64().unwrap_or(0),
+            )
+        })
+        .collect()
 }

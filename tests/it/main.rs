@@ -3,6 +3,8 @@
 //! Each module stands under `#[cfg(test)]`, always true here, so that the lints know its helpers for tests too.
 
 #[cfg(test)]
+mod crash;
+#[cfg(test)]
 mod operators;
 #[cfg(test)]
 mod shim;

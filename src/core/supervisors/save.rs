@@ -139,6 +139,7 @@ pub(in crate::core) fn credential(
     turn: &mut Turn,
     reply: Token,
     credential: Credential,
+    replace: bool,
     actor: &Actor,
 ) {
     if let crate::core::record::Access::Engine(id) = &credential.access
@@ -147,11 +148,12 @@ pub(in crate::core) fn credential(
         let message = format!("there is no supervisor `{id}`; save it first");
         return turn.refuse(reply, Refusal::new(Code::NotFound, "supervisor", message));
     }
-    if turn
-        .state()
-        .durable()
-        .credentials
-        .contains_key(&credential.id)
+    if !replace
+        && turn
+            .state()
+            .durable()
+            .credentials
+            .contains_key(&credential.id)
     {
         let message = format!(
             "there is a credential `{}` already; choose another name",

@@ -9,6 +9,9 @@ use serde_json::Value;
 /// How long anything may take before a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How soon it is looked again where no event says that something changed.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
 /// Returns the next number of a fixed sequence.
 pub fn random(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -31,58 +34,112 @@ impl Program {
     pub async fn start(dir: &Path, fail_points: Option<&str>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_signalbox"));
         command
-            .args(["serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--data-dir"])
+            .args([
+                "serve",
+                "--http",
+                "127.0.0.1:0",
+                "--grpc",
+                "127.0.0.1:0",
+                "--data-dir",
+            ])
             .arg(dir)
             .env("FAILPOINTS", fail_points.unwrap_or_default())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::from(std::fs::File::options().create(true).append(true).open(dir.join("host.err")).unwrap()));
+            .stderr(Stdio::from(
+                std::fs::File::options()
+                    .create(true)
+                    .append(true)
+                    .open(dir.join("host.err"))
+                    .unwrap(),
+            ));
         let mut child = command.spawn().unwrap();
         let stdout = child.stdout.take().unwrap();
         let (send, ready) = tokio::sync::oneshot::channel();
         std::thread::spawn(move || {
-            use std::io::BufRead;
-            let mut send = Some(send);
+            use std::io::BufRead as _;
+            let (mut send, mut url) = (Some(send), String::new());
             for line in std::io::BufReader::new(stdout).lines().map_while(Result::ok) {
-                if let Some(at) = line.find("http://").filter(|_| line.contains("http")) {
-                    let url: String = line[at..].chars().take_while(|c| !c.is_whitespace()).collect();
-                    if let Some(send) = send.take_if(|_| !line.contains("grpc")) {
-                        let _ = send.send(url);
-                    }
+                if let Some(at) = line.strip_prefix("operators ") {
+                    at.trim().clone_into(&mut url);
+                }
+                if let Some(send) = send.take_if(|_| line == "ready") {
+                    let _ = send.send(url.clone());
                 }
             }
         });
-        let url = tokio::time::timeout(PATIENCE, ready).await.expect("the host is ready in time").unwrap_or_else(|_| {
-            let log = std::fs::read_to_string(dir.join("host.err")).unwrap_or_default();
-            panic!("the host ended before it was ready: {log}")
-        });
-        let key = std::fs::read_to_string(dir.join("admin.key")).unwrap().trim().to_owned();
-        Self { child: std::sync::Mutex::new(child), url, key, client: reqwest::Client::new() }
+        let url = match tokio::time::timeout(PATIENCE, ready).await {
+            Ok(Ok(url)) => url,
+            _ => {
+                let log = std::fs::read_to_string(dir.join("host.err")).unwrap_or_default();
+                panic!("the host is not ready: {log}")
+            }
+        };
+        let key = std::fs::read_to_string(dir.join("admin.key"))
+            .unwrap()
+            .trim()
+            .to_owned();
+        Self {
+            child: std::sync::Mutex::new(child),
+            url,
+            key,
+            client: reqwest::Client::new(),
+        }
     }
 
     fn get(&self, path: &str) -> reqwest::RequestBuilder {
-        self.client.get(format!("{}{path}", self.url)).bearer_auth(&self.key).timeout(PATIENCE)
+        self.client
+            .get(format!("{}{path}", self.url))
+            .bearer_auth(&self.key)
+            .timeout(PATIENCE)
     }
 
     /// Saves a workflow.
     pub async fn apply_workflow(&self, yaml: &str) {
-        let request = self.client.put(format!("{}/api/workflows/ledger", self.url)).bearer_auth(&self.key);
-        let response = request.header("content-type", "application/yaml").body(yaml.to_owned()).send().await.unwrap();
+        let request = self
+            .client
+            .put(format!("{}/api/workflows/ledger", self.url))
+            .bearer_auth(&self.key);
+        let response = request
+            .header("content-type", "application/yaml")
+            .body(yaml.to_owned())
+            .send()
+            .await
+            .unwrap();
         let status = response.status();
-        assert!(status.is_success(), "{status} {}", response.text().await.unwrap_or_default());
+        assert!(
+            status.is_success(),
+            "{status} {}",
+            response.text().await.unwrap_or_default()
+        );
     }
 
     /// Sends a command; none when no answer came.
     pub async fn command(&self, body: &Value, key: &str) -> Option<(u16, Value)> {
-        let request = self.client.post(format!("{}/api/commands", self.url)).bearer_auth(&self.key);
-        let response = request.header("idempotency-key", key).json(body).timeout(PATIENCE).send().await.ok()?;
+        let request = self
+            .client
+            .post(format!("{}/api/commands", self.url))
+            .bearer_auth(&self.key);
+        let response = request
+            .header("idempotency-key", key)
+            .json(body)
+            .timeout(PATIENCE)
+            .send()
+            .await
+            .ok()?;
         let status = response.status().as_u16();
         Some((status, response.json().await.ok()?))
     }
 
     /// Reads one execution.
     pub async fn execution(&self, id: &str) -> Value {
-        self.get(&format!("/api/executions/{id}")).send().await.unwrap().json().await.unwrap()
+        self.get(&format!("/api/executions/{id}"))
+            .send()
+            .await
+            .unwrap()
+            .json()
+            .await
+            .unwrap()
     }
 
     /// Reads all executions, page by page.
@@ -91,7 +148,11 @@ impl Program {
         let mut token = String::new();
         loop {
             let path = format!("/api/executions?page_size=100&page_token={token}");
-            let path = if token.is_empty() { "/api/executions?page_size=100".to_owned() } else { path };
+            let path = if token.is_empty() {
+                "/api/executions?page_size=100".to_owned()
+            } else {
+                path
+            };
             let page: Value = self.get(&path).send().await.unwrap().json().await.unwrap();
             all.extend(page["executions"].as_array().cloned().unwrap_or_default());
             match page["nextPageToken"].as_str().filter(|t| !t.is_empty()) {
@@ -101,13 +162,81 @@ impl Program {
         }
     }
 
+    /// Reads one supervisor.
+    async fn supervisor(&self, id: &str) -> Value {
+        self.get(&format!("/api/supervisors/{id}")).send().await.unwrap().json().await.unwrap()
+    }
+
+    /// Returns the live session of a supervisor's engine.
+    pub async fn session_of(&self, id: &str) -> Option<String> {
+        let engine = &self.supervisor(id).await["engine"];
+        engine["session"].as_str().filter(|_| engine["connected"] == true).map(str::to_owned)
+    }
+
+    /// Waits until a supervisor's engine has a session, another one than this.
+    pub async fn until_connected(&self, id: &str, other_than: Option<&str>) {
+        self.until_true(&format!("the engine of {id} is connected"), async || {
+            self.session_of(id).await.is_some_and(|session| other_than != Some(session.as_str()))
+        })
+        .await;
+    }
+
+    /// Reads the whole audit.
+    pub async fn audit(&self) -> Vec<Value> {
+        let mut all: Vec<Value> = Vec::new();
+        loop {
+            let after = all.last().and_then(|row| row["no"].as_u64()).unwrap_or(0);
+            let path = format!("/api/audit?after={after}&limit=500");
+            let page: Value = self.get(&path).send().await.unwrap().json().await.unwrap();
+            let rows = page["rows"].as_array().cloned().unwrap_or_default();
+            if rows.is_empty() {
+                return all;
+            }
+            all.extend(rows);
+        }
+    }
+
+    /// Waits until the audit has such a row.
+    pub async fn until_audit(&self, wanted: impl Fn(&Value) -> bool) {
+        self.until_true("the audit row", async || self.audit().await.iter().any(&wanted)).await;
+    }
+
+    /// Waits until an execution is so.
+    pub async fn until(&self, id: &str, wanted: impl Fn(&Value) -> bool) {
+        self.until_true(&format!("{id} is so"), async || wanted(&self.execution(id).await)).await;
+    }
+
+    /// Waits until something is true: looks again at each event, and soon without one.
+    async fn until_true(&self, what: &str, look: impl AsyncFn() -> bool) {
+        let wait = async {
+            let request = self.client.get(format!("{}/api/events", self.url)).bearer_auth(&self.key);
+            let mut events = request.send().await.unwrap();
+            while !look().await {
+                // Sessions and audit rows are no events: without one it looks again soon.
+                if let Ok(chunk) = tokio::time::timeout(LOOK_AGAIN, events.chunk()).await {
+                    assert!(chunk.unwrap().is_some(), "the event stream goes on");
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("{what} in time"));
+    }
+
     /// Waits until an execution has ended: looks again at each event.
     pub async fn until_ended(&self, id: &str) -> Value {
         let wait = async {
-            let mut events = self.client.get(format!("{}/api/events", self.url)).bearer_auth(&self.key).send().await.unwrap();
+            let mut events = self
+                .client
+                .get(format!("{}/api/events", self.url))
+                .bearer_auth(&self.key)
+                .send()
+                .await
+                .unwrap();
             loop {
                 let execution = self.execution(id).await;
-                if matches!(execution["status"].as_str(), Some("SUCCEEDED" | "FAILED" | "STOPPED")) {
+                if matches!(
+                    execution["status"].as_str(),
+                    Some("SUCCEEDED" | "FAILED" | "STOPPED")
+                ) {
                     return execution;
                 }
                 if events.chunk().await.unwrap().is_none() {
@@ -115,7 +244,9 @@ impl Program {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("{id} ends in time"))
+        tokio::time::timeout(PATIENCE, wait)
+            .await
+            .unwrap_or_else(|_| panic!("{id} ends in time"))
     }
 
     /// Says whether it has ended without being told to.
@@ -137,7 +268,11 @@ impl Program {
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         let mut child = child;
         let ended = tokio::task::spawn_blocking(move || child.wait());
-        let status = tokio::time::timeout(PATIENCE, ended).await.expect("the host ends in time").unwrap().unwrap();
+        let status = tokio::time::timeout(PATIENCE, ended)
+            .await
+            .expect("the host ends in time")
+            .unwrap()
+            .unwrap();
         assert!(status.success(), "a clean stop is exit 0: {status}");
     }
 }

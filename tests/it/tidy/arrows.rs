@@ -70,6 +70,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("testkit", OUTERMOST),
+    ("server", OUTERMOST),
     ("demo", OUTERMOST),
     ("cli", OUTERMOST),
     ("main", OUTERMOST),
@@ -91,6 +92,7 @@ const OUTERMOST: &[&str] = &[
     "definitions",
     "cli",
     "demo",
+    "server",
 ];
 
 /// Tests beside the code may use the fakes.
