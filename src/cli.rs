@@ -57,6 +57,8 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
     };
     match dispatch(cli) {
         Ok(code) => code,
+        // Whoever read the output has gone: there is nobody to tell.
+        Err(failure) if failure.exit == 0 => 0,
         Err(failure) => {
             failure.print();
             failure.exit

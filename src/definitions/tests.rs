@@ -182,6 +182,7 @@ fn a_text_that_is_no_yaml_or_no_json_is_refused_with_its_line() {
         ("id: w\n---\nid: x\n", "document"),
         ("a: &a {b: c}\nd:\n  <<: *a\n", "merge keys"),
         ("id: !mine w\n", "tag"),
+        ("id: !!int w\n", "tag"),
     ] {
         let found = mistakes(read_workflow(text, Format::Yaml));
         assert!(
@@ -237,6 +238,25 @@ fn texts_of_every_style_and_script_come_through() {
     let json = r#"{"id":"w","nodes":{"a":{"run":["\ud83d\ude00\/\t","x"]}}}"#;
     let def = read_workflow(json, Format::Json).expect("reads").def;
     assert_eq!(def.nodes[&"a".parse().expect("id")].run, ["😀/\t", "x"]);
+}
+
+#[test]
+fn what_was_written_is_found_behind_other_scripts_and_line_ends() {
+    let text = "\u{feff}# é😀\r\nid: w\r\nparams: {É: {default: 0123}, N: {default: !!int 7}, Q: {default: !!int '5'}}\r\nnodes:\r\n  a: {run: [é, 1.10, true, *x]}\r\n".replace(", *x", "");
+    let found = mistakes(read_workflow(&text, Format::Yaml));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("3:10: params.É: "), "{found:?}");
+    let def = workflow(&text.replace('É', "E"));
+    assert_eq!(
+        def.nodes[&"a".parse().expect("id")].run,
+        ["é", "1.10", "true"]
+    );
+    let defaults: Vec<_> = def
+        .params
+        .values()
+        .filter_map(|p| p.default.as_deref())
+        .collect();
+    assert_eq!(defaults, ["0123", "7", "5"]);
 }
 
 #[test]

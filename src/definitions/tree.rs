@@ -202,6 +202,9 @@ fn of_yaml(error: &serde_saphyr::Error) -> Mistake {
     if matches!(error, serde_saphyr::Error::MergeKeyNotAllowed { .. }) {
         message = "merge keys (`<<`) are not served; write the keys out".into();
     }
+    if matches!(error, serde_saphyr::Error::InvalidScalar { .. }) {
+        message.push_str("; take the tag before the value away");
+    }
     Mistake {
         place,
         path: String::new(),
@@ -364,6 +367,11 @@ impl Plant<'_> {
             let len = usize::try_from(span.byte_len()?).ok()?;
             self.text.get(from..from.checked_add(len)?)
         };
-        slice().unwrap_or_default().trim().to_owned()
+        // Quotes are there only beside a tag that makes a number of the text.
+        slice()
+            .unwrap_or_default()
+            .trim()
+            .trim_matches(['\'', '"'])
+            .to_owned()
     }
 }
