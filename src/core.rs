@@ -23,3 +23,6 @@ mod turn;
 pub fn start_effect(run: &state::run::Run, index: usize) -> Option<effect::StartEffect> {
     runs::slots::start_effect(run, index)
 }
+
+#[cfg(test)]
+mod tests;

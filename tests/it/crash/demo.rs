@@ -19,7 +19,9 @@ fn kill_at(dir: &Path, text: &str) {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let lines = std::io::BufReader::new(demo.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let lines = std::io::BufReader::new(demo.stdout.take().unwrap())
+        .lines()
+        .map_while(Result::ok);
     let mut printed = Vec::new();
     for line in lines {
         let found = line.contains(text);
@@ -41,7 +43,10 @@ async fn a_killed_demo_ends_with_the_right_report_under_another_host() {
     let ended = program.until_ended("x1").await;
     assert_eq!(ended["status"], "SUCCEEDED", "{ended}");
     let report = std::fs::read(dir.path().join(data::REPORT_PATH)).unwrap();
-    let sum: String = Sha256::digest(&report).iter().map(|b| format!("{b:02x}")).collect();
+    let sum: String = Sha256::digest(&report)
+        .iter()
+        .map(|b| format!("{b:02x}"))
+        .collect();
     assert_eq!(sum, data::REPORT_SHA256);
 
     // Each attempt left one line: nothing ran twice, and the report went on while no host was there.
@@ -49,7 +54,10 @@ async fn a_killed_demo_ends_with_the_right_report_under_another_host() {
     let lines: Vec<&str> = ledger.lines().collect();
     let unique: BTreeSet<&str> = lines.iter().copied().collect();
     assert_eq!(lines.len(), unique.len(), "{ledger}");
-    assert!(unique.contains("report 1") && !unique.contains("report 2"), "{ledger}");
+    assert!(
+        unique.contains("report 1") && !unique.contains("report 2"),
+        "{ledger}"
+    );
 
     // The engine that came back was told so: a rule of its answers `Started{resubscribe}`.
     let audit = program.audit().await;
@@ -67,7 +75,13 @@ async fn a_demo_beside_another_host_says_who_holds_the_directory() {
     let program = Program::start(dir.path(), None).await;
     let output = tokio::task::spawn_blocking({
         let dir = dir.path().to_owned();
-        move || Command::new(env!("CARGO_BIN_EXE_signalbox")).args(["demo", "--data-dir"]).arg(dir).output().unwrap()
+        move || {
+            Command::new(env!("CARGO_BIN_EXE_signalbox"))
+                .args(["demo", "--data-dir"])
+                .arg(dir)
+                .output()
+                .unwrap()
+        }
     });
     let output = output.await.unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

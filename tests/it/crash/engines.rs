@@ -68,23 +68,35 @@ fn define(dir: &Path) {
 /// Returns the process of a supervisor's engine: its environment says whose it is.
 fn engine_of(supervisor: &str) -> Option<Pid> {
     let wanted = format!("SIGNALBOX_SUPERVISOR={supervisor}");
-    std::fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
-        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
-        let environ = std::fs::read(entry.path().join("environ")).ok()?;
-        let mine = environ.split(|b| *b == 0).any(|v| v == wanted.as_bytes());
-        mine.then(|| Pid::from_raw(pid)).flatten()
-    })
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .find_map(|entry| {
+            let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+            let environ = std::fs::read(entry.path().join("environ")).ok()?;
+            let mine = environ.split(|b| *b == 0).any(|v| v == wanted.as_bytes());
+            mine.then(|| Pid::from_raw(pid)).flatten()
+        })
 }
 
 async fn start(program: &Program, workflow: &str) -> String {
     let body = json!({"op": "run.start", "target": format!("workflow:{workflow}")});
-    let (status, answer) = program.command(&body, &format!("start {workflow}")).await.unwrap();
+    let (status, answer) = program
+        .command(&body, &format!("start {workflow}"))
+        .await
+        .unwrap();
     assert_eq!(status, 200, "{answer}");
     answer["executionId"].as_str().unwrap().to_owned()
 }
 
 async fn command(program: &Program, op: &str, run: &str, key: &str) -> (u16, Value) {
-    program.command(&json!({"op": op, "target": format!("execution:{run}")}), key).await.unwrap()
+    program
+        .command(
+            &json!({"op": op, "target": format!("execution:{run}")}),
+            key,
+        )
+        .await
+        .unwrap()
 }
 
 /// Nothing else of the machine is called so: the ids are this test's alone.
@@ -96,21 +108,32 @@ async fn a_killed_or_frozen_engine_hurts_nobody() {
     program.until_connected("mine", None).await;
     program.until_connected("other", None).await;
     let run = start(&program, "mine").await;
-    program.until(&run, |x| x["nodes"][0]["status"] == "RUNNING").await;
+    program
+        .until(&run, |x| x["nodes"][0]["status"] == "RUNNING")
+        .await;
 
     // Frozen: nobody answers, so anything but a stop is refused when the time is up; the run goes on.
     let pid = engine_of("mine").expect("the engine runs");
     kill_process(pid, Signal::STOP).unwrap();
     let asked = Instant::now();
     let (status, answer) = command(&program, "run.pause", &run, "pause").await;
-    assert_eq!((status, &answer["code"]), (403, &json!("CONTROL_REJECTED")), "{answer}");
-    assert!(asked.elapsed().as_millis() >= 1_000, "the engine had its second");
+    assert_eq!(
+        (status, &answer["code"]),
+        (403, &json!("CONTROL_REJECTED")),
+        "{answer}"
+    );
+    assert!(
+        asked.elapsed().as_millis() >= 1_000,
+        "the engine had its second"
+    );
     assert_eq!(program.execution(&run).await["status"], "RUNNING");
 
     // The other engine is not delayed: it hears of its failure and says so.
     let other = start(&program, "other").await;
     program.until_ended(&other).await;
-    program.until_audit(|row| row["kind"] == "notify" && row["actor"] == "supervisor:other").await;
+    program
+        .until_audit(|row| row["kind"] == "notify" && row["actor"] == "supervisor:other")
+        .await;
 
     // Killed: it is started again, with a session of its own, and decides again.
     let before = program.session_of("mine").await;

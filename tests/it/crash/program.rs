@@ -59,7 +59,10 @@ impl Program {
         std::thread::spawn(move || {
             use std::io::BufRead as _;
             let (mut send, mut url) = (Some(send), String::new());
-            for line in std::io::BufReader::new(stdout).lines().map_while(Result::ok) {
+            for line in std::io::BufReader::new(stdout)
+                .lines()
+                .map_while(Result::ok)
+            {
                 if let Some(at) = line.strip_prefix("operators ") {
                     at.trim().clone_into(&mut url);
                 }
@@ -164,19 +167,30 @@ impl Program {
 
     /// Reads one supervisor.
     async fn supervisor(&self, id: &str) -> Value {
-        self.get(&format!("/api/supervisors/{id}")).send().await.unwrap().json().await.unwrap()
+        self.get(&format!("/api/supervisors/{id}"))
+            .send()
+            .await
+            .unwrap()
+            .json()
+            .await
+            .unwrap()
     }
 
     /// Returns the live session of a supervisor's engine.
     pub async fn session_of(&self, id: &str) -> Option<String> {
         let engine = &self.supervisor(id).await["engine"];
-        engine["session"].as_str().filter(|_| engine["connected"] == true).map(str::to_owned)
+        engine["session"]
+            .as_str()
+            .filter(|_| engine["connected"] == true)
+            .map(str::to_owned)
     }
 
     /// Waits until a supervisor's engine has a session, another one than this.
     pub async fn until_connected(&self, id: &str, other_than: Option<&str>) {
         self.until_true(&format!("the engine of {id} is connected"), async || {
-            self.session_of(id).await.is_some_and(|session| other_than != Some(session.as_str()))
+            self.session_of(id)
+                .await
+                .is_some_and(|session| other_than != Some(session.as_str()))
         })
         .await;
     }
@@ -198,18 +212,27 @@ impl Program {
 
     /// Waits until the audit has such a row.
     pub async fn until_audit(&self, wanted: impl Fn(&Value) -> bool) {
-        self.until_true("the audit row", async || self.audit().await.iter().any(&wanted)).await;
+        self.until_true("the audit row", async || {
+            self.audit().await.iter().any(&wanted)
+        })
+        .await;
     }
 
     /// Waits until an execution is so.
     pub async fn until(&self, id: &str, wanted: impl Fn(&Value) -> bool) {
-        self.until_true(&format!("{id} is so"), async || wanted(&self.execution(id).await)).await;
+        self.until_true(&format!("{id} is so"), async || {
+            wanted(&self.execution(id).await)
+        })
+        .await;
     }
 
     /// Waits until something is true: looks again at each event, and soon without one.
     async fn until_true(&self, what: &str, look: impl AsyncFn() -> bool) {
         let wait = async {
-            let request = self.client.get(format!("{}/api/events", self.url)).bearer_auth(&self.key);
+            let request = self
+                .client
+                .get(format!("{}/api/events", self.url))
+                .bearer_auth(&self.key);
             let mut events = request.send().await.unwrap();
             while !look().await {
                 // Sessions and audit rows are no events: without one it looks again soon.
@@ -218,7 +241,9 @@ impl Program {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("{what} in time"));
+        tokio::time::timeout(PATIENCE, wait)
+            .await
+            .unwrap_or_else(|_| panic!("{what} in time"));
     }
 
     /// Waits until an execution has ended: looks again at each event.
