@@ -274,11 +274,6 @@ impl Program {
             .unwrap_or_else(|_| panic!("{id} ends in time"))
     }
 
-    /// Says whether it has ended without being told to.
-    pub fn ended_by_itself(&self) -> bool {
-        self.child.lock().unwrap().try_wait().unwrap().is_some()
-    }
-
     /// Kills it as the kernel would.
     pub fn kill(&self) {
         let mut child = self.child.lock().unwrap();

@@ -36,9 +36,9 @@ mod tests {
     }
 
     #[test]
-    fn two_hundred_seeds_reach_every_class() {
+    fn four_hundred_seeds_reach_every_class() {
         let mut coverage = Coverage::default();
-        let steps: usize = (0..200).map(|seed| play(seed, &mut coverage).0).sum();
+        let steps: usize = (0..400).map(|seed| play(seed, &mut coverage).0).sum();
         println!("{coverage}");
         assert_eq!(steps, 100_000);
         assert_eq!(coverage.missing(), Vec::<String>::new());
