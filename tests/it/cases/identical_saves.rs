@@ -32,7 +32,10 @@ async fn save_again(host: &Host) {
     let last = host.records().len();
     let rows = host.audit().len();
     for _ in 0..2 {
-        let saved = host.save_workflow(timed()).await.expect("it was good before");
+        let saved = host
+            .save_workflow(timed())
+            .await
+            .expect("it was good before");
         assert!(!saved.changed);
         let saved = host
             .save_supervisor(ticking())

@@ -151,7 +151,11 @@ async fn a62_operators_keys_are_theirs_alone() {
 }
 
 /// Sends the same start 64 times over 8 connections at once.
-async fn sixty_four(host: &Host, session: &str, directive: pb::Directive) -> Vec<pb::DirectiveResult> {
+async fn sixty_four(
+    host: &Host,
+    session: &str,
+    directive: pb::Directive,
+) -> Vec<pb::DirectiveResult> {
     let mut calls = Vec::new();
     for _ in 0..8 {
         let client: EngineClient = host.dial("night").await;

@@ -132,7 +132,12 @@ async fn in_the_second(builder: Builder) -> (Host, String) {
 
 #[tokio::test]
 async fn a36_a_stop_while_a_retry_runs_leaves_no_node_running_in_a_run_that_has_ended() {
-    for (mode, code) in [("immediate", 1), ("immediate", 0), ("drain", 1), ("drain", 0)] {
+    for (mode, code) in [
+        ("immediate", 1),
+        ("immediate", 0),
+        ("drain", 1),
+        ("drain", 0),
+    ] {
         let (host, run) = in_the_second(free(stubborn())).await;
         stop(&host, &run, mode).await;
         // While the attempt lives, so does the run.

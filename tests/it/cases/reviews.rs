@@ -74,7 +74,11 @@ async fn a11_a_closed_connection_is_offline_at_once_and_open_reviews_end_by_thei
     tokio::time::timeout(SOON, host.until_offline("night"))
         .await
         .expect("a closed connection is noticed within a second");
-    assert_eq!(open_reviews(&host).await, 2, "the loss itself decides nothing");
+    assert_eq!(
+        open_reviews(&host).await,
+        2,
+        "the loss itself decides nothing"
+    );
 
     host.advance(2_999).await;
     assert_eq!(open_reviews(&host).await, 2);
@@ -236,9 +240,16 @@ async fn a24_an_engine_that_has_no_opinion_is_as_one_that_is_silent_but_at_once(
     let (host, mut engine, run) = bed().await;
     let pause = asked(&host, "run.pause", &run).await;
     let review = engine.next_review().await;
+    engine.no_opinion(&review.id).await;
+    refused_by_timeout(pause).await;
+
+    let pause = asked(&host, "run.pause", &run).await;
+    let review = engine.next_review().await;
     engine.fault(&review.id, "out of order").await;
     refused_by_timeout(pause).await;
 
+    // An engine that failed has to wait a little before it comes back.
+    host.advance(1_000).await;
     let mut quiet = hello("night");
     quiet.signals = vec!["Event".to_owned()];
     let quiet = host.dial("night").await.begin(quiet).await;

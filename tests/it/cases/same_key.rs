@@ -64,7 +64,11 @@ async fn a48_the_second_waits_for_the_first_and_gets_its_answer() {
             "refusal"
         };
         assert_eq!(rows(kind), 1, "one row for what was decided once");
-        assert_eq!(host.view().await.last_review, 1, "the engine was asked once");
+        assert_eq!(
+            host.view().await.last_review,
+            1,
+            "the engine was asked once"
+        );
 
         let third = answer(pause(&host, &run)).await;
         assert_eq!(third, second, "afterwards too");

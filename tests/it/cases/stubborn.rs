@@ -57,6 +57,8 @@ async fn a43_an_immediate_stop_kills_after_the_grace() {
             assert_eq!(host.run_status(&run).await.as_str(), "STOPPING");
             host.advance(1).await;
         }
+        // A grace of nothing is over at once.
+        host.settled().await;
         assert_eq!(signals(&host), [StopSignal::Terminate, StopSignal::Kill]);
         stopped(&host, &run).await;
     }
@@ -109,14 +111,30 @@ async fn a43_a_restart_in_the_middle_moves_no_deadline() {
 }
 
 #[tokio::test]
-async fn a43_deadlines_that_pass_while_the_host_is_down_are_kept_when_it_opens() {
+async fn a43_a_drain_limit_that_passes_while_the_host_is_down_is_kept_when_it_opens() {
     let (mut host, run) = running(free(one())).await;
     host.command("run.stop", &format!("execution:{run}"))
         .arg("mode", "drain")
         .arg("drainTimeoutMs", 5_000)
         .await;
     host.crash().await;
-    host.clock().advance(15_000);
+    host.clock().advance(60_000);
+    host.restart().await;
+    // The process is told only now, so its grace begins now.
+    assert_eq!(signals(&host), [StopSignal::Terminate]);
+    host.advance(10_000).await;
+    assert_eq!(signals(&host).last(), Some(&StopSignal::Kill));
+    stopped(&host, &run).await;
+}
+
+#[tokio::test]
+async fn a43_a_grace_that_passes_while_the_host_is_down_is_over_when_it_opens() {
+    let (mut host, run) = running(free(one())).await;
+    host.command("run.stop", &format!("execution:{run}"))
+        .arg("mode", "immediate")
+        .await;
+    host.crash().await;
+    host.clock().advance(60_000);
     host.restart().await;
     assert_eq!(signals(&host).last(), Some(&StopSignal::Kill));
     stopped(&host, &run).await;
