@@ -37,12 +37,12 @@ rules:
           target: "execution:${event.execution}"
 "#;
 
-/// A node that fails twice, one that always fails, and one that keeps the run alive until a file is there.
+/// A node that fails twice, one after it that always fails, and one that keeps the run alive until a file is there.
 fn workflow(dir: &Path) -> Value {
     let shell = |script: &str| json!({"run": ["sh", "-c", script], "cwd": dir});
     json!({"id": "w", "nodes": {
         "flaky": shell("echo >> tries; test $(wc -l < tries) -ge 3"),
-        "hopeless": shell("exit 7"),
+        "hopeless": {"run": ["false"], "needs": ["flaky"]},
         "steady": shell("while [ ! -e done ]; do sleep 0.05; done"),
     }})
 }
