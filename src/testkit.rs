@@ -6,6 +6,36 @@
 //! [`ManualClock`] come with it unless the builder is told otherwise. A test of an engine of your own takes
 //! [`Host::engine_addr`] and [`Host::credential`] and lets its engine connect.
 //!
+//! ```
+//! use signalbox::testkit::Host;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let host = Host::builder()
+//!     .workflow("{ id: nightly, nodes: { build: { run: [make] } } }")
+//!     .supervisor(
+//!         "{ id: night, owns: ['node:nightly/build'], engine: { transport: attached }, allowedCommands: [node.retry] }",
+//!     )
+//!     .start()
+//!     .await;
+//! let mut engine = host.engine("night").await;
+//!
+//! let run = host.start_run("nightly").await;
+//! host.exit(&run, "build", 2).await;
+//! let (event, failed) = engine.until_node(&run, "build", "FAILED").await;
+//! assert_eq!(failed.attempt, 1);
+//! let retry = engine
+//!     .command("k-1", "node.retry", &format!("node:{run}/build"))
+//!     .cause(&format!("event:{event}"))
+//!     .await;
+//! assert_eq!(retry.targets[0].outcome, "APPLIED");
+//! assert_eq!(host.runtime().starts().len(), 2);
+//! # }
+//! ```
+//!
+//! Time stands still until [`Host::advance`], for the pauses that the host asks of failed engines too: an engine that
+//! broke the contract connects again only after the clock was moved.
+//!
 //! Nothing here waits for a time: every helper awaits an event, and panics after [`PATIENCE`] with what it waited
 //! for. All helpers panic instead of returning errors, so that a test reads as a list of promises.
 //!

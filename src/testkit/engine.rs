@@ -81,7 +81,7 @@ impl FakeEngine {
         else {
             panic!("the first signal of a session is Started, and this came: {first:?}");
         };
-        let mut begun = SessionStarted {
+        let started = SessionStarted {
             id,
             started,
             executions: Vec::new(),
@@ -89,29 +89,45 @@ impl FakeEngine {
             holds: Vec::new(),
             chunks: 0,
         };
-        loop {
-            let frame = wire.next().await?;
-            let Some(Response::SnapshotChunk(chunk)) = frame else {
-                panic!("the snapshot comes right after Started, and this came: {frame:?}");
-            };
-            assert_eq!(chunk.seq, begun.chunks, "no chunk is missing");
-            begun.chunks += 1;
-            begun.executions.extend(chunk.executions);
-            begun.requests.extend(chunk.requests);
-            begun.holds.extend(chunk.holds);
-            if chunk.last {
-                break;
-            }
-        }
-        Ok(Self {
+        let mut engine = Self {
             wire,
             supervisor,
-            started: begun,
+            started,
             signals: VecDeque::new(),
             results: VecDeque::new(),
             goaway: None,
             last_ref: 0,
-        })
+        };
+        engine.take_snapshot().await?;
+        Ok(engine)
+    }
+
+    /// Takes the chunks of the snapshot. Questions may come between them; events wait for the last one.
+    async fn take_snapshot(&mut self) -> Result<(), tonic::Status> {
+        loop {
+            match self.wire.next().await? {
+                Some(Response::SnapshotChunk(chunk)) => {
+                    let begun = &mut self.started;
+                    assert_eq!(chunk.seq, begun.chunks, "no chunk is missing");
+                    begun.chunks += 1;
+                    begun.executions.extend(chunk.executions);
+                    begun.requests.extend(chunk.requests);
+                    begun.holds.extend(chunk.holds);
+                    if chunk.last {
+                        return Ok(());
+                    }
+                }
+                Some(Response::Signal(signal)) => {
+                    assert!(
+                        !matches!(signal.kind, Some(Kind::Event(_))),
+                        "events wait for the last chunk, and this came before: {signal:?}"
+                    );
+                    self.signals.push_back(signal);
+                }
+                Some(Response::Progress(_)) => {}
+                other => panic!("a session begins with its snapshot, and this came: {other:?}"),
+            }
+        }
     }
 
     /// Returns how the session began.
@@ -285,6 +301,20 @@ impl FakeEngine {
         EngineDirective::verdict(self, review, verdict)
     }
 
+    /// Prepares the word that there is no opinion on a review; awaiting it sends it and waits for its result.
+    pub fn no_opinion(&mut self, review: &str) -> EngineDirective<'_> {
+        let body = pb::directive::Body::NoOpinion(pb::NoOpinion {
+            answers: review.to_owned(),
+        });
+        EngineDirective::new(
+            self,
+            pb::Directive {
+                body: Some(body),
+                ..pb::Directive::default()
+            },
+        )
+    }
+
     /// Prepares any directive; awaiting it sends it and waits for its result.
     pub fn directive(&mut self, directive: pb::Directive) -> EngineDirective<'_> {
         EngineDirective::new(self, directive)
@@ -355,3 +385,6 @@ impl FakeEngine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

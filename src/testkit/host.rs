@@ -31,6 +31,7 @@ use crate::core::effect::{Refusal, Saved};
 use crate::core::record::{Access, Entry, Source};
 use crate::core::state::Durable;
 use crate::core::state::run::{Node, Run};
+use crate::engine::{EngineStatus, Moment};
 use crate::host::{HostHandle, Stopped, View, credentials};
 
 /// A host in this process. Dropping it stops it cleanly.
@@ -93,6 +94,36 @@ impl Host {
     #[must_use]
     pub fn engine_addr(&self) -> SocketAddr {
         self.open().listeners.engines()
+    }
+
+    /// Returns what the host knows of a supervisor's engine; none where it never heard of it.
+    #[must_use]
+    pub fn engine_status(&self, supervisor: &str) -> Option<EngineStatus> {
+        let id = supervisor
+            .parse()
+            .expect("the text is the id of a supervisor");
+        let clock = self.handle().clock();
+        let at = Moment {
+            now: clock.now(),
+            wall: clock.wall_ms(),
+        };
+        self.open().listeners.registry().get(&id, at)
+    }
+
+    /// Waits until the host knows that a supervisor's engine is gone.
+    ///
+    /// # Panics
+    /// When it does not notice in time.
+    pub async fn until_offline(&self, supervisor: &str) {
+        let gone = async {
+            // Nothing durable changes, so there is nothing to be woken by.
+            while self.engine_status(supervisor).is_some_and(|s| s.connected) {
+                tokio::task::yield_now().await;
+            }
+        };
+        patience("the host to notice that an engine is gone", gone).await;
+        // The session tells the host's loop right after.
+        self.settled().await;
     }
 
     /// Returns the fake runtime.
@@ -390,8 +421,8 @@ impl Host {
         let Some(mut open) = self.open.take() else {
             return;
         };
-        patience("the host to stop", open.handle.stop()).await;
         open.listeners.close_politely().await;
+        patience("the host to stop", open.handle.stop()).await;
         match patience("the host to end", &mut open.stopped).await {
             Ok(Stopped::Clean) => {}
             Ok(Stopped::Journal(error)) => panic!("the host did not stop cleanly: {error}"),

@@ -15,6 +15,7 @@ use crate::clock::SystemClock;
 use crate::contract::definition::{SupervisorDef, WorkflowDef};
 use crate::core::effect::{Refusal, Saved};
 use crate::core::record::{Settings, Source};
+use crate::engine;
 use crate::host::runtime::{ReportSink, Runtime};
 use crate::host::time::Clock;
 use crate::host::{self, Options};
@@ -30,6 +31,7 @@ pub struct Builder {
     runtime: Work,
     settings: Settings,
     snapshot_every: u64,
+    engine_options: engine::Options,
     workflows: Vec<WorkflowDef>,
     supervisors: Vec<SupervisorDef>,
 }
@@ -54,6 +56,7 @@ impl Default for Builder {
             runtime: Work::Fake(FakeRuntime::new()),
             settings: Settings::default(),
             snapshot_every: 100_000,
+            engine_options: engine::Options::default(),
             workflows: Vec::new(),
             supervisors: Vec::new(),
         }
@@ -120,6 +123,13 @@ impl Builder {
         self
     }
 
+    /// Changes the settings of the listener for engines, for instance how long a second of its limits is.
+    #[must_use]
+    pub fn engine_options(mut self, change: impl FnOnce(&mut engine::Options)) -> Self {
+        change(&mut self.engine_options);
+        self
+    }
+
     /// Defines a workflow.
     ///
     /// # Panics
@@ -151,6 +161,7 @@ impl Builder {
             runtime,
             settings,
             snapshot_every,
+            engine_options,
             workflows,
             supervisors,
         } = self;
@@ -160,6 +171,7 @@ impl Builder {
             runtime,
             settings,
             snapshot_every,
+            engine_options,
             engines_at: Mutex::new(None),
         };
         let open = blueprint.open().await;
@@ -205,6 +217,7 @@ pub(super) struct Blueprint {
     runtime: Work,
     settings: Settings,
     snapshot_every: u64,
+    engine_options: engine::Options,
     /// Where engines connected at the first open, so that they find the host again.
     engines_at: Mutex<Option<SocketAddr>>,
 }
@@ -259,7 +272,7 @@ impl Blueprint {
             Err(error) => panic!("the host does not open: {error}"),
         };
         let before = *self.engines_at();
-        let listeners = Listeners::open(handle.clone(), before).await;
+        let listeners = Listeners::open(handle.clone(), before, self.engine_options).await;
         *self.engines_at() = Some(listeners.engines());
         Open {
             handle,
