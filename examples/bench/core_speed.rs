@@ -2,7 +2,7 @@
 
 use super::Outcome;
 use super::args::Args;
-use super::machine::instant;
+use super::machine::thread_time;
 use super::table::{Better, Row};
 use super::{mix, rounds};
 use signalbox::core::input::{Input, Stamp};
@@ -16,9 +16,9 @@ pub fn rows(args: &Args) -> Outcome<Vec<Row>> {
     let inputs = mix::make(INPUTS)?;
     let medians = rounds::alone(args, || {
         let inputs = inputs.clone();
-        let start = instant();
+        let start = thread_time();
         let (records, _state) = decide_all(inputs);
-        let elapsed = start.elapsed();
+        let elapsed = thread_time() - start;
         if records < INPUTS / 2 {
             return Err(format!("{INPUTS} inputs made only {records} records").into());
         }
@@ -27,7 +27,7 @@ pub fn rows(args: &Args) -> Outcome<Vec<Row>> {
     Ok(vec![Row {
         id: "G13",
         case: "inputs-per-second",
-        measure: "inputs/s of the core alone, one thread",
+        measure: "inputs/s of processor time, the core alone",
         medians,
         must: Some(300_000.0),
         aim: Some(1_000_000.0),

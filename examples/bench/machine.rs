@@ -28,6 +28,15 @@ pub fn instant() -> Instant {
     Instant::now()
 }
 
+/// Reads the processor time of this thread: for work that never waits, what others do meanwhile falls out of it.
+pub fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(
+        time.tv_sec.unsigned_abs(),
+        u32::try_from(time.tv_nsec).unwrap_or_default(),
+    )
+}
+
 impl Moment {
     /// Looks at the machine.
     pub fn now() -> Outcome<Self> {
