@@ -16,6 +16,10 @@ pub struct Args {
     pub rounds: usize,
     /// How long one round waits for a quiet machine at most.
     pub patience: Duration,
+    /// Be this server of a round.
+    pub role: Option<String>,
+    /// The directory of that server.
+    pub dir: PathBuf,
     /// Give this many inputs to the core and do nothing else.
     pub core_inputs: Option<usize>,
 }
@@ -28,6 +32,8 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Args> {
         peers: false,
         rounds: 5,
         patience: Duration::from_secs(10),
+        role: None,
+        dir: PathBuf::new(),
         core_inputs: None,
     };
     while let Some(word) = words.next() {
@@ -47,6 +53,8 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Args> {
             "--json" => args.json = Some(value.into()),
             "--rounds" => args.rounds = value.parse::<usize>()?.max(1),
             "--patience" => args.patience = Duration::from_secs(value.parse()?),
+            "--role" => args.role = Some(value),
+            "--dir" => args.dir = value.into(),
             "--core-inputs" => args.core_inputs = Some(value.parse()?),
             _ => return Err(format!("{name} is not an argument; there are --only ID, --json FILE, --peers, --rounds N, --patience SECONDS and --core-inputs N").into()),
         }

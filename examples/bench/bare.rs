@@ -88,7 +88,13 @@ pub fn started() -> pb::ConnectResponse {
 }
 
 /// Makes the event that a run has a new status, as long as ours is.
-pub fn event(number: u64, run: &str, previous: &str, status: &str, cause: &str) -> pb::ConnectResponse {
+pub fn event(
+    number: u64,
+    run: &str,
+    previous: &str,
+    status: &str,
+    cause: &str,
+) -> pb::ConnectResponse {
     let event = pb::Event {
         kind: "WORKFLOW_STATUS".into(),
         cursor: format!("c1-{number}"),

@@ -92,7 +92,9 @@ impl Engine {
             body: Some(pb::directive::Body::Command(command)),
             ..Default::default()
         };
-        self.out.send(Self::request(Say::Directive(directive))).await?;
+        self.out
+            .send(Self::request(Say::Directive(directive)))
+            .await?;
         Ok(())
     }
 }

@@ -121,7 +121,10 @@ impl Store {
     }
 
     /// Says yes to everything.
-    fn decide(&mut self, asked: pb::Directive) -> (String, pb::ConnectResponse, pb::ConnectResponse) {
+    fn decide(
+        &mut self,
+        asked: pb::Directive,
+    ) -> (String, pb::ConnectResponse, pb::ConnectResponse) {
         let (op, target) = match asked.body {
             Some(directive::Body::Command(command)) => (command.op, command.target),
             _ => (String::new(), String::new()),

@@ -90,9 +90,14 @@ async fn drive(server: &Server, lanes: usize, loops: usize) -> Outcome<Speed> {
         sent: 0,
     };
     for lane in 0..lanes {
-        let (signal, key) = (engine.started.clone(), format!("{}-start-{lane}", driver.prefix));
+        let (signal, key) = (
+            engine.started.clone(),
+            format!("{}-start-{lane}", driver.prefix),
+        );
         let target = "workflow:bench".to_owned();
-        engine.command(lane as u64, key, &signal, "run.start", target).await?;
+        engine
+            .command(lane as u64, key, &signal, "run.start", target)
+            .await?;
         driver.lanes.push(Lane {
             run: String::new(),
             sent: instant(),
@@ -144,7 +149,10 @@ impl Driver {
                     "PAUSING" => "run.resume",
                     _ => return Ok(None),
                 };
-                let lane = *self.by_run.get(&event.execution).ok_or("an event of an unknown run")?;
+                let lane = *self
+                    .by_run
+                    .get(&event.execution)
+                    .ok_or("an event of an unknown run")?;
                 self.lanes[lane].told = Some((id, next));
                 lane
             }

@@ -9,19 +9,21 @@
 mod args;
 mod bare;
 mod channel;
+mod core_speed;
 mod engine;
 mod hand;
-mod loops;
-mod process;
-mod signals;
-mod core_speed;
+mod host;
 mod journal;
+mod loops;
 mod machine;
 mod mix;
+mod process;
 mod rounds;
+mod signals;
 mod table;
 
 use args::Args;
+use std::path::Path;
 use std::process::ExitCode;
 use table::Row;
 
@@ -32,7 +34,12 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 type Goal = (&'static str, fn(&Args) -> Outcome<Vec<Row>>);
 
 /// In the order in which they run.
-const GOALS: &[Goal] = &[("G6", journal::rows), ("G13", core_speed::rows)];
+const GOALS: &[Goal] = &[
+    ("G5", loops::rows),
+    ("G6", journal::rows),
+    ("G7", signals::rows),
+    ("G13", core_speed::rows),
+];
 
 fn main() -> ExitCode {
     match run() {
@@ -49,12 +56,19 @@ fn run() -> Outcome<()> {
     if let Some(inputs) = args.core_inputs {
         return core_speed::once(inputs);
     }
+    if let Some(role) = &args.role {
+        return serve(role, &args.dir);
+    }
     let wanted = |id: &str| args.only.as_deref().is_none_or(|only| only == id);
     if let Some(only) = &args.only
         && !GOALS.iter().any(|(id, _)| id == only)
     {
         let known: Vec<&str> = GOALS.iter().map(|(id, _)| *id).collect();
-        return Err(format!("{only} is not measured here; there are {}", known.join(", ")).into());
+        return Err(format!(
+            "{only} is not measured here; there are {}",
+            known.join(", ")
+        )
+        .into());
     }
     if args.peers {
         println!("NOT RUN: peers are not measured here yet");
@@ -69,4 +83,19 @@ fn run() -> Outcome<()> {
         std::fs::write(file, table::json(&rows)?)?;
     }
     Ok(())
+}
+
+/// Is one of the servers of a round.
+fn serve(role: &str, dir: &Path) -> Outcome<()> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(async {
+        match role {
+            "host" => host::serve(dir, "bench").await,
+            "host-watched" => host::serve(dir, "watch").await,
+            "hand" => hand::serve(dir, false).await,
+            "hand-once" => hand::serve(dir, true).await,
+            "channel" => channel::serve().await,
+            _ => Err(format!("there is no role {role}").into()),
+        }
+    })
 }

@@ -17,11 +17,11 @@ const SIGNALS: u64 = 200_000;
 /// Measures the signals.
 pub fn rows(args: &Args) -> Outcome<Vec<Row>> {
     let dir = tempfile::tempdir()?;
-    let mut host = Server::start("host", dir.path())?;
+    let mut host = Server::start("host-watched", dir.path())?;
     // The backlog is made once, and read again in every round.
     let backlog = load(&mut host)?;
     let host = RefCell::new(host);
-    let bare = || Server::start("bare", dir.path());
+    let bare = || Server::start("channel", dir.path());
     let medians = rounds::several(
         args,
         2,
@@ -39,7 +39,10 @@ pub fn rows(args: &Args) -> Outcome<Vec<Row>> {
     )?;
     let cases = [
         ("1", "signals/s to 1 engine, from a backlog / bare stream"),
-        ("1-live", "signals/s to 1 engine, as they happen / bare stream"),
+        (
+            "1-live",
+            "signals/s to 1 engine, as they happen / bare stream",
+        ),
     ];
     Ok(cases
         .into_iter()

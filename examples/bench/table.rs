@@ -128,8 +128,17 @@ pub fn json(rows: &[Row]) -> Outcome<String> {
     let list: Vec<Value> = rows
         .iter()
         .map(|row| {
-            let Medians { ours, baseline, ratio, busy } = &row.medians;
-            let better = if row.better == Better::Higher { "higher" } else { "lower" };
+            let Medians {
+                ours,
+                baseline,
+                ratio,
+                busy,
+            } = &row.medians;
+            let better = if row.better == Better::Higher {
+                "higher"
+            } else {
+                "lower"
+            };
             json!({
                 "id": row.id, "case": row.case, "ours": ours, "baseline": baseline, "ratio": ratio,
                 "must": row.must, "aim": row.aim, "better": better, "ok": row.ok(), "busy": busy,

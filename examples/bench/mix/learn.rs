@@ -39,7 +39,8 @@ impl Mix {
                         .filter(|t| t.outcome == Outcome::Applied)
                         .count() as u64;
                     self.commands += 1;
-                    self.applied += u64::from(answer.code.is_none() && done >= answer.targets.len() as u64);
+                    self.applied +=
+                        u64::from(answer.code.is_none() && done >= answer.targets.len() as u64);
                 }
                 Output::Session {
                     to,
