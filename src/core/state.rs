@@ -290,6 +290,7 @@ impl State {
         if late(&fresh) == late(&self.index)
             && fresh.queue == self.index.queue
             && fresh.live == self.index.live
+            && fresh.open_reviews == self.index.open_reviews
             && fresh.running_runs == self.index.running_runs
             && fresh.running_nodes == self.index.running_nodes
         {

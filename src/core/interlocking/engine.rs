@@ -98,6 +98,8 @@ pub(in crate::core) fn direct(
         initiative,
         caller,
     };
+    // A change copies a supervisor that somebody keeps, and its keys with it.
+    drop(supervisor);
     match (stopped, request) {
         (Some((Stop::Replayed(answer), _)), _) => turn.answer(reply, *answer),
         (Some((Stop::Refused(refusal), remembered)), _) => {

@@ -1,7 +1,5 @@
 //! Check `key`: the same key with the same content is answered as before, with other content refused (C19).
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -129,9 +127,20 @@ fn put_command(text: &mut String, command: &Command) {
 /// Appends texts so that no two lists of texts give the same: each with its length.
 fn put(text: &mut String, parts: &[&str]) {
     for part in parts {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{}:{part};", part.len());
+        put_number(text, part.len());
+        text.push(':');
+        text.push_str(part);
+        text.push(';');
     }
+}
+
+fn put_number(text: &mut String, number: usize) {
+    if number >= 10 {
+        put_number(text, number / 10);
+    }
+    text.push(char::from(
+        b'0' + u8::try_from(number % 10).unwrap_or_default(),
+    ));
 }
 
 /// Appends a JSON value in one form: names in order, whole numbers without a fraction, however it was sent.

@@ -60,13 +60,8 @@ pub(in crate::core) fn ask(
         operator::remember(turn, &order, &answer);
         return turn.answer(reply, answer);
     }
-    let open = turn
-        .state()
-        .durable()
-        .reviews
-        .values()
-        .filter(|r| r.supervisor == number && r.end.is_none());
-    if open.count() >= OPEN_MOST + usize::from(fault::on(Fault::OpenReviewsOffByOne)) {
+    let open = turn.state().index().open_reviews(number).count();
+    if open >= OPEN_MOST + usize::from(fault::on(Fault::OpenReviewsOffByOne)) {
         let answer = if order.command.op == Op::RunStop.as_str() {
             conclude(
                 turn,
@@ -118,19 +113,13 @@ pub(in crate::core) fn ask(
 
 /// Finds an open review of the same command by the same actor: equal requests join (C29).
 fn equal_open(turn: &Turn, order: &Order, number: u32) -> Option<ReviewId> {
-    let equal = |r: &&std::sync::Arc<Review>| {
-        r.end.is_none()
-            && r.supervisor == number
-            && r.actor == order.actor
-            && r.fingerprint == order.fingerprint
-    };
+    let reviews = &turn.state().durable().reviews;
+    let equal = |r: &Review| r.actor == order.actor && r.fingerprint == order.fingerprint;
     turn.state()
-        .durable()
-        .reviews
-        .values()
-        .find(equal)
+        .index()
+        .open_reviews(number)
+        .find(|id| reviews.get(id).is_some_and(|r| equal(r)))
         .filter(|_| !fault::on(Fault::EqualReviewsApart))
-        .map(|r| r.id)
 }
 
 /// Lets a caller, and the key that it gave, wait for a review.

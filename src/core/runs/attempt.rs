@@ -45,9 +45,12 @@ pub(in crate::core) fn ended(
         ),
         None => (to, why, state.attempt, None),
     };
+    let workflow = run.workflow.clone();
+    // A change copies a run that somebody keeps.
+    drop(run);
     turn.emit(Record::NodeStatus {
         run: id,
-        workflow: run.workflow.clone(),
+        workflow,
         node: node.clone(),
         from: NodeStatus::Running,
         to,

@@ -11,7 +11,7 @@ use super::settle;
 
 /// Adds the caller's hold.
 pub(in crate::core) fn pause(turn: &mut Turn, id: ExecutionId, caller: &Caller) {
-    let Some(run) = turn.state().durable().run(id).cloned() else {
+    let Some(status) = turn.state().durable().run(id).map(|r| r.status) else {
         return;
     };
     let holder = if fault::on(Fault::PauseDropsHolder) {
@@ -25,7 +25,7 @@ pub(in crate::core) fn pause(turn: &mut Turn, id: ExecutionId, caller: &Caller) 
         since_wall: turn.wall(),
     };
     turn.emit(Record::HoldAdded { run: id, hold });
-    let to = match run.status {
+    let to = match status {
         RunStatus::Queued => RunStatus::Paused,
         RunStatus::Running => RunStatus::Pausing,
         _ => return,
@@ -35,7 +35,7 @@ pub(in crate::core) fn pause(turn: &mut Turn, id: ExecutionId, caller: &Caller) 
 
 /// Clears the holds that the caller may clear; returns the detail for the result.
 pub(in crate::core) fn resume(turn: &mut Turn, id: ExecutionId, caller: &Caller) -> Option<String> {
-    let run = turn.state().durable().run(id).cloned()?;
+    let run = turn.state().durable().run(id)?;
     let mut cleared: Vec<Holder> = run
         .holds
         .iter()

@@ -5,26 +5,40 @@ use crate::contract::id::{ExecutionId, NodeId};
 use crate::contract::status::{NodeStatus, RunStatus, Why};
 use crate::core::fault::{self, Fault};
 use crate::core::record::{By, Record};
-use crate::core::state::run::{Node, Run};
+use crate::core::state::run::{Node, Plan, Run};
 use crate::core::turn::Turn;
 
 /// Draws every consequence for one run.
 pub(in crate::core) fn run(turn: &mut Turn, id: ExecutionId) {
-    let Some(run) = turn.state().durable().run(id).cloned() else {
+    let Some(run) = turn.state().durable().run(id) else {
         return;
     };
     if run.status.is_terminal() {
         return;
     }
-    if run.status != RunStatus::Stopping {
-        skip_below_failures(turn, &run);
-        wake_ready(turn, id);
+    let plan = run
+        .plan
+        .clone()
+        .filter(|_| run.status != RunStatus::Stopping);
+    if let Some(plan) = plan {
+        // Nobody keeps the run itself while it changes: a change copies a run that is shared.
+        for i in below_failures(run, &plan) {
+            let (node, why) = (&plan.ids[i], Some(Why::Upstream));
+            set_node(turn, id, node, NodeStatus::Skipped, why, None);
+        }
+        for i in ready(turn, id, &plan) {
+            set_node(turn, id, &plan.ids[i], NodeStatus::Ready, None, None);
+        }
     }
     end_or_pause(turn, id);
 }
 
-fn skip_below_failures(turn: &mut Turn, run: &Run) {
-    let Some(plan) = &run.plan else { return };
+/// Returns the nodes that a failure above has made impossible.
+fn below_failures(run: &Run, plan: &Plan) -> Vec<usize> {
+    if !run.nodes.iter().any(Node::blocks) {
+        return Vec::new();
+    }
+    let mut below = Vec::new();
     let passes =
         |node: &Node| node.status == NodeStatus::Skipped && fault::on(Fault::UpstreamSkipSatisfies);
     let mut blocked: Vec<bool> = run.nodes.iter().map(|n| n.blocks() && !passes(n)).collect();
@@ -40,34 +54,27 @@ fn skip_below_failures(turn: &mut Turn, run: &Run) {
             if waits[i] && plan.needs[i].iter().any(|n| blocked[*n]) {
                 (waits[i], again) = (false, true);
                 blocked[i] = !fault::on(Fault::UpstreamSkipSatisfies);
-                set_node(
-                    turn,
-                    run.id,
-                    &plan.ids[i],
-                    NodeStatus::Skipped,
-                    Some(Why::Upstream),
-                    None,
-                );
+                below.push(i);
             }
         }
     }
+    below
 }
 
-fn wake_ready(turn: &mut Turn, id: ExecutionId) {
-    let Some(run) = turn.state().durable().run(id).cloned() else {
-        return;
+/// Returns the nodes whose needs are satisfied.
+fn ready(turn: &Turn, id: ExecutionId, plan: &Plan) -> Vec<usize> {
+    let Some(run) = turn.state().durable().run(id) else {
+        return Vec::new();
     };
-    let Some(plan) = &run.plan else { return };
     let satisfied = |n: &usize| {
         let node = &run.nodes[*n];
         node.satisfies()
             || fault::on(Fault::UpstreamSkipSatisfies) && node.status == NodeStatus::Skipped
     };
-    for (i, node) in run.nodes.iter().enumerate() {
-        if node.status == NodeStatus::Pending && plan.needs[i].iter().all(satisfied) {
-            set_node(turn, id, &plan.ids[i], NodeStatus::Ready, None, None);
-        }
-    }
+    let waits = |i: usize| run.nodes[i].status == NodeStatus::Pending;
+    (0..run.nodes.len())
+        .filter(|i| waits(*i) && plan.needs[*i].iter().all(satisfied))
+        .collect()
 }
 
 fn end_or_pause(turn: &mut Turn, id: ExecutionId) {

@@ -42,14 +42,15 @@ fn fill_nodes(turn: &mut Turn) {
 }
 
 fn start(turn: &mut Turn, id: ExecutionId, index: usize) {
-    let Some(run) = turn.state().durable().run(id).cloned() else {
+    let Some(run) = turn.state().durable().run(id) else {
         return;
     };
     let Some((plan, node)) = run.plan.as_ref().zip(run.nodes.get(index)) else {
         return;
     };
     let Some(def) = plan.node(index) else { return };
-    turn.emit(Record::NodeStatus {
+    let effect = start_effect(run, index);
+    let record = Record::NodeStatus {
         run: id,
         workflow: run.workflow.clone(),
         node: plan.ids[index].clone(),
@@ -61,8 +62,9 @@ fn start(turn: &mut Turn, id: ExecutionId, index: usize) {
         deadline: def.timeout.map(|t| turn.now.plus(t.0)),
         retry_in: None,
         by: None,
-    });
-    if let Some(effect) = start_effect(&run, index) {
+    };
+    turn.emit(record);
+    if let Some(effect) = effect {
         turn.effect(Effect::Start(Box::new(effect)));
     }
 }

@@ -219,14 +219,11 @@ impl State {
                     Arc::make_mut(review).keys.push(key.clone());
                 }
                 let scope = actor.to_string();
-                let mut keys = self
-                    .durable
+                self.durable
                     .operator_keys
-                    .get(&scope)
-                    .cloned()
-                    .unwrap_or_else(Keys::default);
-                keys.put(now, key, kept);
-                self.durable.operator_keys.insert(scope, keys);
+                    .entry(scope)
+                    .or_insert_with(Keys::default)
+                    .put(now, key, kept);
             }
             Record::ReviewOpened { .. } => self.open_review(entry),
             Record::RunTimedOut { run } => self.run(*run, Scope::Run, |r| r.timed_out = true),

@@ -36,6 +36,8 @@ pub struct Index {
     pub queue: BTreeSet<(i32, ExecutionId)>,
     /// Nodes that could start if there were a slot, the next first.
     pub startable: BTreeSet<(i32, ExecutionId, usize)>,
+    /// Reviews that have not ended, by the supervisor that is asked.
+    pub open_reviews: BTreeSet<(u32, ReviewId)>,
     /// Runs that have not ended, by workflow.
     pub live: BTreeSet<(WorkflowId, ExecutionId)>,
     /// How many runs use a run slot.
@@ -62,12 +64,21 @@ impl Index {
     pub(super) fn add_review(&mut self, review: &Review) {
         if review.end.is_none() {
             self.due.insert((review.deadline, Due::Review(review.id)));
+            self.open_reviews.insert((review.supervisor, review.id));
         }
     }
 
     /// Takes out a review.
     pub(super) fn remove_review(&mut self, review: &Review) {
         self.due.remove(&(review.deadline, Due::Review(review.id)));
+        self.open_reviews.remove(&(review.supervisor, review.id));
+    }
+
+    /// Returns the open reviews of a supervisor, the oldest first. Closed ones stay for a day, so nobody may look
+    /// through all of them to find the few that are open.
+    pub fn open_reviews(&self, supervisor: u32) -> impl Iterator<Item = ReviewId> + '_ {
+        let all = (supervisor, ReviewId(0))..=(supervisor, ReviewId(u64::MAX));
+        self.open_reviews.range(all).map(|(_, id)| *id)
     }
 
     /// Takes in everything about a run and its nodes.

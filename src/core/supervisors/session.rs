@@ -71,13 +71,11 @@ pub(in crate::core) fn hello(
             message: SessionMessage::Replaced,
         });
     }
-    let open = |r: &&std::sync::Arc<Review>| r.supervisor == number && r.end.is_none();
-    let questions: Vec<ReviewQuestion> = turn
-        .state()
-        .durable()
-        .reviews
-        .values()
-        .filter(open)
+    let state = turn.state();
+    let questions: Vec<ReviewQuestion> = state
+        .index()
+        .open_reviews(number)
+        .filter_map(|id| state.durable().reviews.get(&id))
         .map(|r| ReviewQuestion::from(&**r))
         .collect();
     let first = supervisor.newest_session.is_none();
