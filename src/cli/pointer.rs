@@ -66,12 +66,21 @@ pub fn write(url: &str, key_file: Option<&Path>) -> io::Result<Guard> {
     write_in(dir(), url, key_file)
 }
 
-/// Reads the pointer; nothing where no host has written one.
+/// Reads the pointer; nothing where no host has written one, or where the host's process is gone: somebody else may
+/// listen at its address by now.
 ///
 /// # Errors
 /// The directory is not to be believed, or the file cannot be read.
 pub fn read() -> io::Result<Option<Pointer>> {
-    read_in(&dir())
+    Ok(read_in(&dir())?.filter(|pointer| is_alive(pointer.pid)))
+}
+
+fn is_alive(pid: u32) -> bool {
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
+    // A process that is not ours to signal is there all the same.
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
 fn write_in(dir: PathBuf, url: &str, key_file: Option<&Path>) -> io::Result<Guard> {
@@ -150,6 +159,17 @@ mod tests {
         );
         drop(second);
         assert_eq!(read_in(&dir).expect("reads"), None);
+    }
+
+    #[test]
+    fn a_host_whose_process_is_gone_is_not_found() {
+        assert!(is_alive(std::process::id()));
+        let mut child = std::process::Command::new("true").spawn().expect("starts");
+        let pid = child.id();
+        child.wait().expect("ends");
+        assert!(!is_alive(pid));
+        assert!(!is_alive(0));
+        assert!(!is_alive(u32::MAX));
     }
 
     #[test]
