@@ -169,11 +169,11 @@ impl Driver {
             return Err(format!("a command was not applied: {result:?}").into());
         };
         let lane = usize::try_from(result.r#ref)? % self.lanes.len();
-        if let Some(run) = target.target.strip_prefix("execution:") {
-            if self.lanes[lane].run.is_empty() {
-                self.by_run.insert(run.to_owned(), lane);
-                self.lanes[lane].run = run.to_owned();
-            }
+        if let Some(run) = target.target.strip_prefix("execution:")
+            && self.lanes[lane].run.is_empty()
+        {
+            self.by_run.insert(run.to_owned(), lane);
+            self.lanes[lane].run = run.to_owned();
         }
         self.lanes[lane].answered = true;
         Ok(lane)

@@ -222,7 +222,7 @@ impl State {
                 self.durable
                     .operator_keys
                     .entry(scope)
-                    .or_insert_with(Keys::default)
+                    .or_default()
                     .put(now, key, kept);
             }
             Record::ReviewOpened { .. } => self.open_review(entry),

@@ -23,16 +23,14 @@ fn kill_at(dir: &Path, text: &str) {
         .lines()
         .map_while(Result::ok);
     let mut printed = Vec::new();
-    for line in lines {
+    let found = lines.into_iter().any(|line| {
         let found = line.contains(text);
         printed.push(line);
-        if found {
-            demo.kill().unwrap();
-            demo.wait().unwrap();
-            return;
-        }
-    }
-    panic!("the demo never printed `{text}`: {printed:#?}");
+        found
+    });
+    demo.kill().unwrap();
+    demo.wait().unwrap();
+    assert!(found, "the demo never printed `{text}`: {printed:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
