@@ -158,12 +158,8 @@ impl FakeEngine {
     /// # Panics
     /// When none comes in time, or the stream ends.
     pub async fn next_signal(&mut self) -> pb::Signal {
-        loop {
-            if let Some(signal) = self.signals.pop_front() {
-                return signal;
-            }
-            self.read("a signal").await;
-        }
+        self.next("a signal", |engine| engine.signals.pop_front())
+            .await
     }
 
     /// Waits for the next event, and passes over signals of other kinds.
@@ -252,12 +248,7 @@ impl FakeEngine {
     /// # Panics
     /// When it does not in time, or the stream ends without it.
     pub async fn goaway(&mut self) -> pb::Goaway {
-        loop {
-            if let Some(goaway) = self.goaway.take() {
-                return goaway;
-            }
-            self.read("a goaway").await;
-        }
+        self.next("a goaway", |engine| engine.goaway.take()).await
     }
 
     /// Waits until the host ends the stream, and returns how: none for a clean end.
@@ -265,13 +256,16 @@ impl FakeEngine {
     /// # Panics
     /// When it does not in time.
     pub async fn ended(&mut self) -> Option<tonic::Status> {
-        loop {
-            match self.wire.next().await {
-                Ok(Some(_)) => {}
-                Ok(None) => return None,
-                Err(status) => return Some(status),
+        patience("the end of the stream", async {
+            loop {
+                match self.wire.next().await {
+                    Ok(Some(_)) => {}
+                    Ok(None) => return None,
+                    Err(status) => return Some(status),
+                }
             }
-        }
+        })
+        .await
     }
 
     /// Waits for the result of a directive that was sent.
@@ -279,13 +273,11 @@ impl FakeEngine {
     /// # Panics
     /// When it does not come in time, or the stream ends.
     pub async fn result(&mut self, reference: u64) -> pb::DirectiveResult {
-        loop {
-            let place = self.results.iter().position(|r| r.r#ref == reference);
-            if let Some(result) = place.and_then(|place| self.results.remove(place)) {
-                return result;
-            }
-            self.read("the result of a directive").await;
-        }
+        self.next("the result of a directive", |engine| {
+            let place = engine.results.iter().position(|r| r.r#ref == reference)?;
+            engine.results.remove(place)
+        })
+        .await
     }
 
     /// Prepares a command; awaiting it sends it and waits for its result.
@@ -369,10 +361,22 @@ impl FakeEngine {
         reference
     }
 
+    /// Reads until there is what is looked for. The time for it does not begin anew with every frame.
+    async fn next<T>(&mut self, what: &str, mut take: impl FnMut(&mut Self) -> Option<T>) -> T {
+        patience(what, async {
+            loop {
+                if let Some(taken) = take(self) {
+                    return taken;
+                }
+                self.read(what).await;
+            }
+        })
+        .await
+    }
+
     /// Reads one frame and puts it where it belongs.
     async fn read(&mut self, what: &str) {
-        let frame = patience(what, self.wire.next()).await;
-        match frame {
+        match self.wire.next().await {
             Ok(Some(Response::Signal(signal))) => self.signals.push_back(signal),
             Ok(Some(Response::Result(result))) => self.results.push_back(result),
             Ok(Some(Response::Goaway(goaway))) => self.goaway = Some(goaway),

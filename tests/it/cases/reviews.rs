@@ -248,7 +248,8 @@ async fn a24_an_engine_that_has_no_opinion_is_as_one_that_is_silent_but_at_once(
     engine.fault(&review.id, "out of order").await;
     refused_by_timeout(pause).await;
 
-    // An engine that failed has to wait a little before it comes back.
+    // An engine that failed is let go, and has to wait a little before it comes back.
+    engine.ended().await;
     host.advance(1_000).await;
     let mut quiet = hello("night");
     quiet.signals = vec!["Event".to_owned()];
