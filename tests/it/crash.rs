@@ -215,3 +215,23 @@ fn nodes(execution: &Value) -> Vec<(String, String, u64)> {
         })
         .collect()
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_definition_whose_file_is_gone_stays_and_can_be_changed_over_the_api() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("workflows/ledger.yaml");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, WORKFLOW).unwrap();
+    let program = Program::start(dir.path(), None).await;
+    let changed = WORKFLOW.replace("sleep 0.05", "sleep 0.01");
+    assert_eq!(
+        program.save_workflow(&changed).await,
+        409,
+        "a file is the only way to change what it defines"
+    );
+    program.stop().await;
+    std::fs::remove_file(&file).unwrap();
+    let program = Program::start(dir.path(), None).await;
+    assert_eq!(program.save_workflow(&changed).await, 200);
+    program.stop().await;
+}

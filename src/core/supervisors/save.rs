@@ -15,6 +15,9 @@ use crate::core::record::{Credential, Record, Source};
 use crate::core::state::Durable;
 use crate::core::turn::Turn;
 
+/// The kind of actor that is the host itself: at its start it frees what no file defines any more.
+const HOST: &str = "SYSTEM";
+
 /// Saves a supervisor.
 pub(in crate::core) fn supervisor(
     turn: &mut Turn,
@@ -46,6 +49,7 @@ pub(in crate::core) fn supervisor(
     let refusal = in_file(
         old.as_ref().map(|o| o.source),
         source,
+        actor,
         "supervisor",
         id.as_str(),
     )
@@ -110,6 +114,7 @@ pub(in crate::core) fn workflow(
     let refusal = in_file(
         old.as_ref().map(|o| o.source),
         source,
+        actor,
         "workflow",
         id.as_str(),
     )
@@ -218,8 +223,14 @@ fn unprintable(error: &serde_json::Error) -> Refusal {
     )
 }
 
-fn in_file(old: Option<Source>, new: Source, what: &str, id: &str) -> Option<Refusal> {
-    (old == Some(Source::File) && new == Source::Api).then(|| {
+fn in_file(
+    old: Option<Source>,
+    new: Source,
+    actor: &Actor,
+    what: &str,
+    id: &str,
+) -> Option<Refusal> {
+    (old == Some(Source::File) && new == Source::Api && actor.kind != HOST).then(|| {
         let message =
             format!("{what} `{id}` is defined in a file; change the file and restart the host");
         Refusal::new(Code::DefinedInFile, "source", message)
