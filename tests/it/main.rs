@@ -11,6 +11,8 @@ mod engines;
 #[cfg(test)]
 mod operators;
 #[cfg(test)]
+mod session;
+#[cfg(test)]
 mod shim;
 #[cfg(test)]
 mod tidy;

@@ -459,6 +459,10 @@ impl Task {
     }
 
     async fn finish(mut self, end: End, last: oneshot::Sender<LastWords>) {
+        // The host first, so that whoever sees in the registry that the session is gone finds the host knowing it.
+        if let Some(live) = &mut self.live {
+            live.goodbye.say().await;
+        }
         let Link {
             host,
             registry,
@@ -501,10 +505,6 @@ impl Task {
         }
         // Whoever listened may have gone.
         let _ = last.send(words);
-        drop(self.out);
-        if let Some(live) = &mut self.live {
-            live.goodbye.say().await;
-        }
     }
 }
 
