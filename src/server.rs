@@ -24,7 +24,7 @@ use crate::journal::{self, SledJournal};
 use crate::operators::{OperatorService, Parts, auth, rest};
 use crate::runtime::local::{LocalConfig, LocalRuntime};
 
-mod adapters;
+pub(crate) mod adapters;
 
 /// How many records there are between two state snapshots.
 const SNAPSHOT_EVERY: u64 = 50_000;

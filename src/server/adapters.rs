@@ -10,7 +10,7 @@ use crate::operators::{EngineStatuses, LogError, LogName, LogPart, LogSource, Lo
 use crate::runtime::local::{LogTail, ReadError, Stream, read_log};
 
 /// Engines' states from the engine room's registry.
-pub(super) struct Engines {
+pub(crate) struct Engines {
     registry: Registry,
     host: HostHandle,
 }
@@ -54,7 +54,7 @@ impl EngineStatuses for Engines {
 }
 
 /// Logs from the local runtime's files.
-pub(super) struct Logs {
+pub(crate) struct Logs {
     data_dir: PathBuf,
 }
 

@@ -93,7 +93,19 @@ impl Host {
     /// Returns the address at which engines connect, for instance `127.0.0.1:40123`; the same over restarts.
     #[must_use]
     pub fn engine_addr(&self) -> SocketAddr {
-        self.open().listeners.engines()
+        self.open().listeners.places().engines
+    }
+
+    /// Returns the address of the operators' surface; the same over restarts.
+    ///
+    /// # Panics
+    /// When the host was built without [`Builder::operators`].
+    #[must_use]
+    pub fn http_addr(&self) -> SocketAddr {
+        match self.open().listeners.places().operators {
+            Some(addr) => addr,
+            None => panic!("this host has no listener for operators; build it with `operators()`"),
+        }
     }
 
     /// Returns what the host knows of a supervisor's engine; none where it never heard of it.

@@ -7,6 +7,7 @@ mod answers;
 mod identical_saves;
 mod intents;
 mod keys;
+mod over_http;
 mod retries;
 mod reviews;
 mod same_key;

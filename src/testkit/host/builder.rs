@@ -1,15 +1,14 @@
 //! What a test's host is made of.
 
 use std::fmt;
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::super::clock::{ManualClock, RealClock};
 use super::super::definition::Definition;
 use super::super::runtime::FakeRuntime;
 use super::super::store::{Store, Switch};
-use super::listen::Listeners;
+use super::listen::{Listeners, Places};
 use super::{Host, Open, Tokens, tester};
 use crate::clock::SystemClock;
 use crate::contract::definition::{SupervisorDef, WorkflowDef};
@@ -32,6 +31,7 @@ pub struct Builder {
     settings: Settings,
     snapshot_every: u64,
     engine_options: engine::Options,
+    operators: bool,
     workflows: Vec<WorkflowDef>,
     supervisors: Vec<SupervisorDef>,
 }
@@ -57,6 +57,7 @@ impl Default for Builder {
             settings: Settings::default(),
             snapshot_every: 100_000,
             engine_options: engine::Options::default(),
+            operators: false,
             workflows: Vec::new(),
             supervisors: Vec::new(),
         }
@@ -123,6 +124,13 @@ impl Builder {
         self
     }
 
+    /// Opens the listener for operators too, at [`Host::http_addr`]; [`Host::admin_key`] opens it.
+    #[must_use]
+    pub fn operators(mut self) -> Self {
+        self.operators = true;
+        self
+    }
+
     /// Changes the settings of the listener for engines, for instance how long a second of its limits is.
     #[must_use]
     pub fn engine_options(mut self, change: impl FnOnce(&mut engine::Options)) -> Self {
@@ -162,6 +170,7 @@ impl Builder {
             settings,
             snapshot_every,
             engine_options,
+            operators,
             workflows,
             supervisors,
         } = self;
@@ -172,7 +181,7 @@ impl Builder {
             settings,
             snapshot_every,
             engine_options,
-            engines_at: Mutex::new(None),
+            places: Mutex::new(Places::new(operators)),
         };
         let open = blueprint.open().await;
         for definition in workflows {
@@ -218,8 +227,8 @@ pub(super) struct Blueprint {
     settings: Settings,
     snapshot_every: u64,
     engine_options: engine::Options,
-    /// Where engines connected at the first open, so that they find the host again.
-    engines_at: Mutex<Option<SocketAddr>>,
+    /// Where the host listens, so that engines find it again.
+    places: Mutex<Places>,
 }
 
 impl Blueprint {
@@ -271,9 +280,11 @@ impl Blueprint {
             Ok(opened) => opened,
             Err(error) => panic!("the host does not open: {error}"),
         };
-        let before = *self.engines_at();
-        let listeners = Listeners::open(handle.clone(), before, self.engine_options).await;
-        *self.engines_at() = Some(listeners.engines());
+        let places = *self.places();
+        let data_dir = self.store.dir().map(Path::to_owned).unwrap_or_default();
+        let listeners =
+            Listeners::open(handle.clone(), places, self.engine_options, data_dir).await;
+        *self.places() = listeners.places();
         Open {
             handle,
             stopped,
@@ -282,10 +293,8 @@ impl Blueprint {
         }
     }
 
-    fn engines_at(&self) -> std::sync::MutexGuard<'_, Option<SocketAddr>> {
-        self.engines_at
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
