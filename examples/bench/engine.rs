@@ -16,6 +16,7 @@ const WAITING: usize = 256;
 
 /// A session.
 pub struct Engine {
+    client: EngineServiceClient<Channel>,
     out: mpsc::Sender<pb::ConnectRequest>,
     incoming: Streaming<pb::ConnectResponse>,
     /// The id of its `Started`.
@@ -44,6 +45,7 @@ impl Engine {
         request.metadata_mut().insert("authorization", bearer);
         let incoming = client.connect(request).await?.into_inner();
         let mut engine = Self {
+            client,
             out,
             incoming,
             started: String::new(),
@@ -59,6 +61,20 @@ impl Engine {
                 return Ok(engine);
             }
         }
+    }
+
+    /// Gives the stream up, and waits until the server must have heard of it: an end without a word is a failure,
+    /// and who has failed has to wait before the next session.
+    pub async fn close(self) {
+        let Self {
+            mut client,
+            out,
+            incoming,
+            ..
+        } = self;
+        drop((out, incoming));
+        // What it says is of no interest, only that it comes after the end of the stream.
+        let _ = client.get_self(pb::GetSelfRequest {}).await;
     }
 
     fn request(body: Say) -> pb::ConnectRequest {

@@ -30,16 +30,13 @@ pub fn rows(args: &Args) -> Outcome<Vec<Row>> {
     let once = rounds::several(args, 2, || side("host"), || side("hand-once"))?;
     let p50 = "decision loop, 1 in flight, p50 ms / by hand";
     let rate = "decision loops/s, 64 in flight / by hand";
-    let mut rows = Vec::new();
-    for (case, measure, must, aim, better) in [
+    let cases = [
         ("p50", p50, Some(1.25), Some(1.05), Better::Lower),
         ("64-in-flight", rate, Some(0.8), Some(1.3), Better::Higher),
         ("p50-one-wait", p50, None, None, Better::Lower),
         ("64-in-flight-one-wait", rate, None, None, Better::Higher),
-    ] {
-        rows.push((case, measure, must, aim, better));
-    }
-    Ok(rows
+    ];
+    Ok(cases
         .into_iter()
         .zip(twice.into_iter().chain(once))
         .map(|((case, measure, must, aim, better), medians)| Row {
@@ -121,6 +118,7 @@ async fn drive(server: &Server, lanes: usize, loops: usize) -> Outcome<Speed> {
         driver.send(&engine, lane).await?;
     }
     let elapsed = start.elapsed().as_secs_f64();
+    engine.close().await;
     Ok(Speed {
         p50_ms: rounds::median(&times),
         per_second: loops as f64 / elapsed,
@@ -169,9 +167,8 @@ impl Driver {
             return Err(format!("a command was not applied: {result:?}").into());
         };
         let lane = usize::try_from(result.r#ref)? % self.lanes.len();
-        if let Some(run) = target.target.strip_prefix("execution:")
-            && self.lanes[lane].run.is_empty()
-        {
+        let begun = !self.lanes[lane].run.is_empty();
+        if let Some(run) = target.target.strip_prefix("execution:").filter(|_| !begun) {
             self.by_run.insert(run.to_owned(), lane);
             self.lanes[lane].run = run.to_owned();
         }

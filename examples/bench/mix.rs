@@ -4,15 +4,15 @@
 //! commands of engines that cite an event and carry a key, operators' commands with and without a review,
 //! acknowledgements and plain time. It depends on nothing but a seed, so the same number of inputs is the same list.
 
+mod define;
 mod learn;
 
 use super::Outcome;
-use signalbox::contract::definition::{SupervisorDef, WorkflowDef};
 use signalbox::contract::directive::{Actor, Body, Command, Directive};
 use signalbox::contract::id::{ExecutionId, NodeId, ReviewId, SessionId, SupervisorId};
 use signalbox::contract::status::{NodeStatus, RunStatus};
 use signalbox::core::input::{Input, Stamp};
-use signalbox::core::record::{AttemptEnd, Settings, Source};
+use signalbox::core::record::AttemptEnd;
 use signalbox::core::state::State;
 use std::collections::VecDeque;
 
@@ -90,59 +90,6 @@ impl Mix {
             commands: 0,
             applied: 0,
         }
-    }
-
-    fn set_up(&mut self) -> Outcome<()> {
-        let settings = Settings {
-            max_running_runs: 256,
-            max_running_nodes: 512,
-            operator_rate: 100_000,
-            ..Settings::default()
-        };
-        self.give(Input::Opened {
-            boot: "boot".into(),
-            monotonic: 0,
-            settings,
-        });
-        for line in 0..LINES {
-            let def: SupervisorDef = serde_json::from_value(serde_json::json!({
-                "id": format!("line-{line}"), "owns": [format!("workflow:line-{line}")],
-                "engine": {"transport": "attached"}, "allowedCommands": ["run.*", "node.*", "notify"],
-                "operatorAccess": ["run.*"], "maxDirectivesPerSecond": 100_000,
-            }))?;
-            self.give(Input::SaveSupervisor {
-                reply: 0,
-                def: Box::new(def),
-                source: Source::File,
-                actor: actor(),
-            });
-        }
-        for line in 0..=LINES {
-            let def: WorkflowDef = serde_json::from_value(serde_json::json!({
-                "id": format!("line-{line}"), "timeout": "2h", "params": {"BRANCH": {"default": "main"}},
-                "nodes": {
-                    "fetch": {"run": ["fetch", "--all"], "timeout": "10m"},
-                    "build": {"run": ["build"], "needs": ["fetch"], "retries": {"max": 1, "delay": "50ms"}},
-                    "test": {"run": ["test"], "needs": ["fetch"], "timeout": "1h"},
-                    "ship": {"run": ["ship"], "needs": ["build", "test"]},
-                },
-            }))?;
-            self.give(Input::SaveWorkflow {
-                reply: 0,
-                def: Box::new(def),
-                source: Source::File,
-                actor: actor(),
-            });
-        }
-        for line in 0..LINES {
-            self.give(Input::Hello {
-                reply: 0,
-                supervisor: supervisor(line)?,
-                tick_period: None,
-                reviews: true,
-            });
-        }
-        Ok(())
     }
 
     /// Draws a number below `below`.

@@ -2,8 +2,9 @@
 //!
 //! What this asks of `examples/bench.rs`: it takes `--only ID`, `--json FILE` and `--peers`, prints its table, and
 //! writes a list of objects to FILE. With `--core-inputs N` it does nothing but give N inputs to the core on one
-//! thread, without I/O; that is what callgrind counts for G13. The count is taken at two values of N and the
-//! difference divided, so that start-up costs do not show.
+//! thread, without I/O; that is what callgrind counts for G13, below the function [`COUNTED`] only, so that making the
+//! inputs does not count. The count is taken at two values of N and the difference divided, so that start-up costs do
+//! not show.
 
 use crate::command::{self, Workspace};
 use serde_json::{Value, json};
@@ -12,6 +13,8 @@ use std::process::{Command, ExitCode};
 
 const FEW: u64 = 10_000;
 const MANY: u64 = 60_000;
+/// The function of the example that gives the inputs to the core, as a pattern.
+const COUNTED: &str = "*core_speed::decide_all*";
 
 /// Builds, runs with the same arguments, and adds G13 where it is wanted.
 pub fn run(workspace: &Workspace, arguments: &[String]) -> Result<ExitCode, String> {
@@ -60,6 +63,9 @@ fn instructions_per_input(workspace: &Workspace, bench: &Path) -> Result<Option<
     }
     let few = instructions(workspace, bench, FEW)?;
     let many = instructions(workspace, bench, MANY)?;
+    if few == 0 {
+        return Err(format!("callgrind found no function {COUNTED}"));
+    }
     let spent = many
         .checked_sub(few)
         .ok_or("more inputs took fewer instructions")?;
@@ -73,6 +79,7 @@ fn instructions(workspace: &Workspace, bench: &Path, inputs: u64) -> Result<u64,
     let mut valgrind = Command::new("valgrind");
     valgrind
         .args(["--tool=callgrind", "--quiet"])
+        .arg(format!("--toggle-collect={COUNTED}"))
         .arg(format!("--callgrind-out-file={}", file.display()));
     command::capture(
         valgrind

@@ -13,8 +13,10 @@ use crate::wire::signal::signal;
 
 use super::resume::{Gap, Plan};
 
-/// How many events are taken from the journal at once.
+/// How many events are taken from the journal at once where they are in memory.
 const PAGE: usize = 64;
+/// How many are taken at once on another thread: getting there and back costs as much as some dozen events.
+const FAR_PAGE: usize = 1_024;
 /// How many bytes of records are taken from the journal at once, about.
 const PAGE_BYTES: usize = 256 << 10;
 /// A stream that is further behind than this is read on another thread, since that reads from the disk.
@@ -133,7 +135,7 @@ impl Feed {
             return Ok(journal.events(number, after, PAGE, PAGE_BYTES)?);
         }
         let journal = std::sync::Arc::clone(journal);
-        let read = move || journal.events(number, after, PAGE, PAGE_BYTES);
+        let read = move || journal.events(number, after, FAR_PAGE, PAGE_BYTES);
         Ok(tokio::task::spawn_blocking(read).await??)
     }
 
