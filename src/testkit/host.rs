@@ -134,7 +134,7 @@ impl Host {
             }
         };
         patience("the host to notice that an engine is gone", gone).await;
-        // The session tells the host's loop right after.
+        // The session has told the host's loop before.
         self.settled().await;
     }
 
