@@ -20,6 +20,9 @@
 //! `SIGNALBOX_HOST__SUPERVISOR__REVIEW_TIMEOUT=3s`. `yukta.supervisor.review-timeout` and
 //! `yukta.supervisor.default.enabled` are other names of the keys without `yukta.` (contract §2).
 //!
+//! `SIGNALBOX_DATA_DIR` and `SIGNALBOX_CONFIG` stand for the flags `--data-dir` and `--config`, and win as those do.
+//! `SIGNALBOX_LOG` (a filter, `info`) and `SIGNALBOX_LOG_FORMAT` (`plain` or `json`) are for the logs.
+//!
 //! A key that nobody knows is an error that names the key and where it stands, never ignored.
 
 mod layer;

@@ -62,7 +62,7 @@ pub enum Error {
     #[error(transparent)]
     Id(#[from] BadId),
     /// The host refused something.
-    #[error("the host refused: {}", .0.message)]
+    #[error("the host refused: {}; try again with another --data-dir", .0.message)]
     Refused(Refusal),
     /// A command was refused.
     #[error("{0}")]
@@ -116,13 +116,19 @@ pub async fn run(data_dir: Option<PathBuf>) -> Result<(), Error> {
     let result = play(&running, &dir).await;
     // Whatever happened, the host ends cleanly.
     let stopped = running.until(std::future::ready(())).await;
-    let serve = format!("signalbox serve --data-dir {}", dir.display());
-    println!("\nTo look further: {serve}");
+    let program = program_text();
     println!(
-        "then `signalbox run list`, `signalbox run show x1`, `signalbox audit`, from any other terminal."
+        "\nTo look further: {program} serve --data-dir {}",
+        dir.display()
     );
+    println!("then `{program} run list`, `… run show ID`, `… audit`, from any other terminal.");
     result?;
     Ok(stopped?)
+}
+
+/// Returns how this program is called.
+fn program_text() -> String {
+    std::env::current_exe().map_or_else(|_| "signalbox".to_owned(), |p| p.display().to_string())
 }
 
 /// Writes the definitions, the tools and the log; returns the directory's whole path.
@@ -188,6 +194,10 @@ async fn play(running: &Running, dir: &Path) -> Result<(), Error> {
     show.line(&format!(
         "host: engines at {}, operators at {}",
         running.grpc, running.http
+    ));
+    let (program, data) = (program_text(), dir.display());
+    show.line(&format!(
+        "if it is killed, this goes on: {program} serve --data-dir {data}"
     ));
     let supervisor: SupervisorId = "report".parse()?;
     engine_is_there(host, &supervisor).await?;

@@ -14,20 +14,21 @@ ADDR, TOKEN, SUPERVISOR = (os.environ.get(name) or sys.exit(f"{name} is not set;
     "SIGNALBOX_ENGINE_ADDR", "SIGNALBOX_ENGINE_TOKEN", "SIGNALBOX_SUPERVISOR"))
 
 
-def decide(signal_id, event):
-    """Turns an event into a directive, or into nothing. All of the policy is here."""
+def decide(signal):
+    """Turns a signal into a directive, or into nothing. All of the policy is here."""
+    if signal.HasField("review"):  # What people command passes; a verdict could deny it, with a reason.
+        return directive_pb2.Directive(key=f"answers:{signal.id}", review_verdict=directive_pb2.ReviewVerdict(
+            answers=signal.id, verdict=directive_pb2.VERDICT_ALLOW))
+    event = signal.event
     if event.kind != "NODE_STATUS" or event.status != "FAILED":
         return None
-    # The cause names the event. The key comes from it too, so an event that is delivered twice has one effect.
-    directive = directive_pb2.Directive(key=f"retry-then-pause/{signal_id}", cause=f"event:{signal_id}")
     if event.attempt <= 2:
-        directive.reason = f"attempt {event.attempt} failed, so it gets another one"
-        directive.command.op, directive.command.if_status = "node.retry", "FAILED"
-        directive.command.target = f"node:{event.execution}/{event.node}"
+        op, target, reason = "node.retry", f"node:{event.execution}/{event.node}", f"attempt {event.attempt} failed"
     else:
-        directive.reason = f"{event.node} failed {event.attempt} times; a person must look at it"
-        directive.command.op, directive.command.target = "run.pause", f"execution:{event.execution}"
-    return directive
+        op, target, reason = "run.pause", f"execution:{event.execution}", f"{event.node} failed {event.attempt} times"
+    # The cause names the event. The key comes from it too, so an event that is delivered twice has one effect.
+    return directive_pb2.Directive(key=f"retry-then-pause/{signal.id}", cause=f"event:{signal.id}", reason=reason,
+                                   command=directive_pb2.Command(op=op, target=target))
 
 
 def heartbeat(outbox, ended):  # Something must be sent every 10 seconds, so that the host notices a dead engine.
@@ -38,21 +39,20 @@ def heartbeat(outbox, ended):  # Something must be sent every 10 seconds, so tha
 def session(stub):
     """Runs one session: says hello, then answers events until the host ends the stream."""
     outbox, ended = queue.Queue(), threading.Event()  # What is put into the outbox is sent; None ends our half.
-    outbox.put(pb.ConnectRequest(hello=pb.Hello(
-        supervisor=SUPERVISOR, engine=pb.EngineInfo(name="python-retry"), contract_version=1, heartbeat=True,
-        event_kinds=["NODE_STATUS"], signals=["Event"])))
+    outbox.put(pb.ConnectRequest(hello=pb.Hello(supervisor=SUPERVISOR, engine=pb.EngineInfo(name="python-retry"),
+        contract_version=1, heartbeat=True, event_kinds=["NODE_STATUS"], signals=["Event", "Review"])))
     threading.Thread(target=heartbeat, args=(outbox, ended), daemon=True).start()
     waiting, open_keys = [], set()  # (cursor, key) of each event; the keys that have no result yet.
     try:
         for response in stub.Connect(iter(outbox.get, None), metadata=[("authorization", f"Bearer {TOKEN}")]):
             signal, result = response.signal, response.result
+            directive = decide(signal) if response.HasField("signal") else None
             if signal.HasField("event"):
-                directive = decide(signal.id, signal.event)
                 waiting.append((signal.event.cursor, directive and directive.key))
-                if directive:
-                    open_keys.add(directive.key)
-                    outbox.put(pb.ConnectRequest(directive=directive))
-            elif response.HasField("result"):
+            if directive:
+                open_keys.add(directive.key)
+                outbox.put(pb.ConnectRequest(directive=directive))
+            if response.HasField("result"):
                 print(result.key, result.status, result.message, *(t.outcome for t in result.targets), flush=True)
                 open_keys.discard(result.key)
             elif response.goaway.reason == "REPLACED":

@@ -10,8 +10,6 @@ pub struct Args {
     pub only: Option<String>,
     /// Where the list goes that machines read.
     pub json: Option<PathBuf>,
-    /// Whether other brokers are to be measured as well.
-    pub peers: bool,
     /// How many rounds each row has; 5 at least, but for a first look.
     pub rounds: usize,
     /// How long one round waits for a quiet machine at most.
@@ -29,7 +27,6 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Args> {
     let mut args = Args {
         only: None,
         json: None,
-        peers: false,
         rounds: 5,
         patience: Duration::from_secs(10),
         role: None,
@@ -41,10 +38,6 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Args> {
             Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
             None => (word, None),
         };
-        if name == "--peers" {
-            args.peers = true;
-            continue;
-        }
         let value = given
             .or_else(|| words.next())
             .ok_or_else(|| format!("{name} needs a value"))?;
@@ -56,7 +49,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Args> {
             "--role" => args.role = Some(value),
             "--dir" => args.dir = value.into(),
             "--core-inputs" => args.core_inputs = Some(value.parse()?),
-            _ => return Err(format!("{name} is not an argument; there are --only ID, --json FILE, --peers, --rounds N, --patience SECONDS and --core-inputs N").into()),
+            _ => return Err(format!("{name} is not an argument; there are --only ID, --json FILE, --rounds N, --patience SECONDS and --core-inputs N").into()),
         }
     }
     Ok(args)

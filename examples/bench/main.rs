@@ -70,9 +70,6 @@ fn run() -> Outcome<()> {
         )
         .into());
     }
-    if args.peers {
-        println!("NOT RUN: peers are not measured here yet");
-    }
     let mut rows = Vec::new();
     for (id, measure) in GOALS.iter().filter(|(id, _)| wanted(id)) {
         eprintln!("measuring {id}");

@@ -39,7 +39,7 @@ pub struct Options<J> {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The runtime could not be made.
-    #[error("the runtime cannot be set up: {0}")]
+    #[error("the runtime cannot be set up: {0}; correct that and start the host again")]
     Runtime(String),
     /// The journal could not be read or written.
     #[error(transparent)]

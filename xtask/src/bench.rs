@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: builds the benchmarks in release, runs them, and counts instructions with callgrind.
 //!
-//! What this asks of `examples/bench.rs`: it takes `--only ID`, `--json FILE` and `--peers`, prints its table, and
+//! What this asks of `examples/bench`: it takes `--only ID` and `--json FILE`, prints its table, and
 //! writes a list of objects to FILE. With `--core-inputs N` it does nothing but give N inputs to the core on one
 //! thread, without I/O; that is what callgrind counts for G13, below the function [`COUNTED`] only, so that making the
 //! inputs does not count. The count is taken at two values of N and the difference divided, so that start-up costs do

@@ -42,7 +42,7 @@ enum Task {
     },
     /// Builds the benchmarks in release and runs them with the arguments that follow.
     Bench {
-        /// Passed on as they are: `--only ID`, `--json FILE`, `--peers`.
+        /// Passed on as they are: `--only ID`, `--json FILE`, `--rounds N`, `--patience SECONDS`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },

@@ -27,14 +27,16 @@ pub enum Error {
     )]
     Version(u8),
     /// The bytes do not decode.
-    #[error("the state snapshot does not decode ({0}); run `signalbox doctor repair`")]
+    #[error(
+        "the state snapshot does not decode ({0}); restore a backup of the data directory, and report it"
+    )]
     Damaged(#[from] minicbor::decode::Error),
     /// The state cannot be encoded.
     #[error("the state cannot be stored ({0}); please report it, it is a fault of the host")]
     Unstorable(String),
     /// A definition in it does not parse.
     #[error(
-        "the state snapshot holds a definition that does not parse ({0}); run `signalbox doctor repair`"
+        "the state snapshot holds a definition that does not parse ({0}); restore a backup of the data directory, and report it"
     )]
     Definition(#[from] serde_json::Error),
 }

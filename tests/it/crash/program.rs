@@ -43,6 +43,9 @@ impl Program {
                 "--data-dir",
             ])
             .arg(dir)
+            // Not the developer's own host, and not their configuration.
+            .env("XDG_RUNTIME_DIR", dir)
+            .env_remove("SIGNALBOX_CONFIG")
             .env("FAILPOINTS", fail_points.unwrap_or_default())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
