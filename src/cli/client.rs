@@ -53,7 +53,7 @@ impl Client {
     fn url(&self, path: &[&str]) -> Result<Url, Failure> {
         let mut url = self.base.clone();
         url.path_segments_mut()
-            .map_err(|()| Failure::new(2, format!("`{}` is not an address of a host", self.base)))?
+            .map_err(|()| Failure::new(2, format!("`{}` is not an address of a host; write for instance http://127.0.0.1:7421", self.base)))?
             .pop_if_empty()
             .extend(path);
         Ok(url)

@@ -210,7 +210,15 @@ fn read(file: &Path) -> Result<(String, Format), Failure> {
     } else {
         std::fs::File::open(file).and_then(|f| f.take(limit).read_to_end(&mut bytes))
     };
-    taken.map_err(|e| Failure::new(2, format!("{} cannot be read: {e}", file.display())))?;
+    taken.map_err(|e| {
+        Failure::new(
+            2,
+            format!(
+                "{} cannot be read ({e}): check its name and rights",
+                file.display()
+            ),
+        )
+    })?;
     let text = String::from_utf8(bytes).map_err(|_| {
         Failure::new(2, format!("{} is not UTF-8", file.display())).hint("save it as UTF-8")
     })?;

@@ -74,7 +74,9 @@ impl Output {
             }
             Err(e) => Err(Failure::new(
                 1,
-                format!("the output cannot be written ({e})"),
+                format!(
+                    "the output cannot be written ({e}): check the disk or the pipe that it goes to"
+                ),
             )),
         }
     }

@@ -160,7 +160,7 @@ async fn read<T>(
             if block.event == "problem" {
                 let problem = serde_json::from_str(&block.data);
                 return Err(problem.map_or_else(
-                    |_| Failure::new(1, "the host ended the stream with a problem"),
+                    |_| Failure::new(1, "the host ended the stream with a problem that this version cannot read; compare `signalbox --version` with the host's"),
                     |p| Failure::of_problem(&p),
                 ));
             }
@@ -172,7 +172,7 @@ async fn read<T>(
                 })?
             } else {
                 let event: FeedEvent = serde_json::from_str(&block.data)
-                    .map_err(|e| Failure::new(1, format!("an event cannot be read ({e})")))?;
+                    .map_err(|e| Failure::new(1, format!("an event cannot be read ({e}); compare `signalbox --version` with the host's")))?;
                 *after = Some(event.seq);
                 see(Seen::Event(&event))?
             };

@@ -73,7 +73,9 @@ impl LocalConfig {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The data directory cannot be made or found.
-    #[error("data directory {path} cannot be used: check that it can be made and is yours")]
+    #[error(
+        "data directory {path} cannot be used ({source}): check that it can be made and is yours"
+    )]
     DataDir {
         /// The directory.
         path: PathBuf,
@@ -86,7 +88,7 @@ pub enum Error {
     NotUtf8(PathBuf),
     /// The system lacks what the runtime waits with.
     #[error(
-        "processes cannot be watched: Linux 5.3 or newer with /proc is needed, and free file descriptors"
+        "processes cannot be watched ({0}): Linux 5.3 or newer with /proc is needed, and free file descriptors"
     )]
     System(#[source] io::Error),
 }
