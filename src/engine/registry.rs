@@ -8,7 +8,7 @@ use crate::contract::definition::Transport;
 use crate::contract::id::{SessionId, SupervisorId};
 use crate::contract::time::HostTime;
 
-use super::backoff::{Backoff, HEALTHY_MS};
+use super::backoff::Backoff;
 
 /// The most takeovers of answering sessions in a minute before newcomers are refused (C10).
 const TAKEOVERS_MOST: usize = 5;
@@ -229,9 +229,6 @@ impl Entry {
         }
     }
 }
-
-/// How long an engine must stay well to be forgiven, for those who show it.
-pub const FORGIVEN_AFTER_MS: u64 = HEALTHY_MS;
 
 #[cfg(test)]
 mod tests {

@@ -183,6 +183,10 @@ impl Feed {
 
     /// Puts an `EventsMissed` in the place of a gap.
     fn miss(&mut self, gap: Gap) {
+        // Whoever wants no events at all misses none.
+        if self.kinds.as_ref().is_some_and(BTreeSet::is_empty) {
+            return;
+        }
         let Gap { from, to, reason } = gap;
         let span = to.saturating_sub(from) + u64::from(to > 0);
         let uncounted = matches!(reason, "CRASH" | "EPOCH");

@@ -314,11 +314,11 @@ impl Task {
         }
     }
 
-    /// The engine does not listen any more; what it sent last says whether it broke.
+    /// The engine does not listen any more; the end of what it sent says whether it broke.
     async fn on_gone(&mut self) -> Option<Box<End>> {
         if !self.half_closed {
-            let last = self.link.incoming.message();
-            if let Ok(Err(status)) = tokio::time::timeout(self.link.second, last).await {
+            let last = broken_by(&mut self.link.incoming);
+            if let Ok(Some(status)) = tokio::time::timeout(self.link.second, last).await {
                 return self.on_frame(Err(status)).await;
             }
         }
@@ -505,6 +505,18 @@ impl Task {
         }
         // Whoever listened may have gone.
         let _ = last.send(words);
+    }
+}
+
+/// Reads to the end of a stream whose engine has gone: what broke it, if something did. What the engine still asked for
+/// was asked by nobody who waits for an answer.
+async fn broken_by(incoming: &mut Streaming<pb::ConnectRequest>) -> Option<tonic::Status> {
+    loop {
+        match incoming.message().await {
+            Ok(Some(_)) => {}
+            Ok(None) => return None,
+            Err(status) => return Some(status),
+        }
     }
 }
 
