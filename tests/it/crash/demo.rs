@@ -37,7 +37,7 @@ fn kill_at(dir: &Path, text: &str) {
 async fn a_killed_demo_ends_with_the_right_report_under_another_host() {
     let dir = tempfile::tempdir().unwrap();
     kill_at(dir.path(), "report   RUNNING");
-    let program = Program::start(dir.path(), None).await;
+    let program = Program::start(dir.path()).await;
     let ended = program.until_ended("x1").await;
     assert_eq!(ended["status"], "SUCCEEDED", "{ended}");
     let report = std::fs::read(dir.path().join(data::REPORT_PATH)).unwrap();
@@ -70,7 +70,7 @@ async fn a_killed_demo_ends_with_the_right_report_under_another_host() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_demo_beside_another_host_says_who_holds_the_directory() {
     let dir = tempfile::tempdir().unwrap();
-    let program = Program::start(dir.path(), None).await;
+    let program = Program::start(dir.path()).await;
     let output = tokio::task::spawn_blocking({
         let dir = dir.path().to_owned();
         move || {

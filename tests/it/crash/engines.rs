@@ -103,7 +103,7 @@ async fn command(program: &Program, op: &str, run: &str, key: &str) -> (u16, Val
 async fn a_killed_or_frozen_engine_hurts_nobody() {
     let dir = tempfile::tempdir().unwrap();
     define(dir.path());
-    let program = Program::start(dir.path(), None).await;
+    let program = Program::start(dir.path()).await;
     program.until_connected("mine", None).await;
     program.until_connected("other", None).await;
     let run = start(&program, "mine").await;

@@ -31,7 +31,16 @@ pub struct Program {
 
 impl Program {
     /// Starts it on a data directory and waits until it is ready.
-    pub async fn start(dir: &Path, fail_points: Option<&str>) -> Self {
+    pub async fn start(dir: &Path) -> Self {
+        let started = Self::try_start(dir, "").await;
+        started.unwrap_or_else(|| {
+            let log = std::fs::read_to_string(dir.join("host.err")).unwrap_or_default();
+            panic!("the host is not ready: {log}")
+        })
+    }
+
+    /// Starts it with fail points; none where it ended before it was ready.
+    pub async fn try_start(dir: &Path, fail_points: &str) -> Option<Self> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_signalbox"));
         command
             .args([
@@ -46,7 +55,7 @@ impl Program {
             // Not the developer's own host, and not their configuration.
             .env("XDG_RUNTIME_DIR", dir)
             .env_remove("SIGNALBOX_CONFIG")
-            .env("FAILPOINTS", fail_points.unwrap_or_default())
+            .env("FAILPOINTS", fail_points)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::from(
@@ -74,23 +83,21 @@ impl Program {
                 }
             }
         });
-        let url = match tokio::time::timeout(PATIENCE, ready).await {
-            Ok(Ok(url)) => url,
-            _ => {
-                let log = std::fs::read_to_string(dir.join("host.err")).unwrap_or_default();
-                panic!("the host is not ready: {log}")
-            }
+        let ready = tokio::time::timeout(PATIENCE, ready).await;
+        let Ok(url) = ready.expect("the host is ready, or ends, in time") else {
+            child.wait().unwrap();
+            return None;
         };
         let key = std::fs::read_to_string(dir.join("admin.key"))
             .unwrap()
             .trim()
             .to_owned();
-        Self {
+        Some(Self {
             child: std::sync::Mutex::new(child),
             url,
             key,
             client: reqwest::Client::new(),
-        }
+        })
     }
 
     fn get(&self, path: &str) -> reqwest::RequestBuilder {

@@ -2,7 +2,7 @@
 //! what makes and judges random sequences for both.
 //!
 //! In reading order: [`step`] is what happens to the host, [`seen`] what somebody outside sees of it,
-//! [`reference`] says what must be seen, [`operations`] is its own transcription of the operations,
+//! [`mod@reference`] says what must be seen, [`operations`] is its own transcription of the operations,
 //! [`generate`] makes sequences, [`coverage`] counts what they reach.
 
 pub mod choices;
@@ -40,7 +40,7 @@ mod tests {
         let mut coverage = Coverage::default();
         let steps: usize = (0..400).map(|seed| play(seed, &mut coverage).0).sum();
         println!("{coverage}");
-        assert_eq!(steps, 100_000);
+        assert_eq!(steps, 200_000);
         assert_eq!(coverage.missing(), Vec::<String>::new());
     }
 
