@@ -1,10 +1,11 @@
 //! A whole host in one process: configuration in, listeners and engines running; what `serve` and `demo` start.
 //!
 //! Order of the start: definitions are read (a mistake ends it before anything is touched), the journal is
-//! opened and checked, the host takes its runs up, files are saved, the admin key is made, both listeners
-//! are bound, and only then are engines started. Order of the stop: engines and listeners first, so that what
+//! opened and checked, both addresses are taken, the host takes its runs up, files are saved, the admin key is made,
+//! both listeners are served, and only then are engines started. Order of the stop: engines and listeners first, so that what
 //! was received is answered, then the host, whose journal ends cleanly.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -121,6 +122,14 @@ pub async fn start(config: &Config) -> Result<Running, Error> {
     let clock = SystemClock::new().map_err(|e| Error::Machine("boot id", e))?;
     let program = std::env::current_exe().map_err(|e| Error::Machine("own program", e))?;
     let journal = open_journal(&dir).await?;
+    // Both addresses are taken before anything begins; nobody is answered before everything is there.
+    let grpc_listener = engine::bind(config.grpc.listen).await?;
+    let no_http = |error| Error::Operators(config.http.listen, error);
+    let http_listener = tokio::net::TcpListener::bind(config.http.listen)
+        .await
+        .map_err(no_http)?;
+    let http_addr = http_listener.local_addr().map_err(no_http)?;
+    let (grpc, http) = (grpc_listener.url(), format!("http://{http_addr}"));
     let options = host::Options {
         journal,
         clock: Arc::new(clock),
@@ -135,16 +144,17 @@ pub async fn start(config: &Config) -> Result<Running, Error> {
         Ok(runtime) => Ok(Arc::new(runtime)),
         Err(error) => Err(error.to_string()),
     })?;
-    save_files(&host, &files).await?;
-    let admin_key = auth::ensure_admin_key(&host, &dir).await?;
-
-    let grpc_listener = engine::bind(config.grpc.listen).await?;
-    let no_http = |error| Error::Operators(config.http.listen, error);
-    let http_listener = tokio::net::TcpListener::bind(config.http.listen)
-        .await
-        .map_err(no_http)?;
-    let http_addr = http_listener.local_addr().map_err(no_http)?;
-    let (grpc, http) = (grpc_listener.url(), format!("http://{http_addr}"));
+    let prepared = async {
+        save_files(&host, &files).await?;
+        Ok(auth::ensure_admin_key(&host, &dir).await?)
+    };
+    let admin_key = match prepared.await {
+        Ok(admin_key) => admin_key,
+        Err(error) => {
+            host.stop().await;
+            return Err(error);
+        }
+    };
     let registry = Registry::default();
     let stopping = CancellationToken::new();
     let server = engine::Server::new(host.clone(), registry.clone(), engine::Options::default());
@@ -290,8 +300,36 @@ fn by_file() -> Actor {
     }
 }
 
+/// Takes units away from supervisors of files whose files do not claim them any more, so that units can move from
+/// one file to another in whatever order the files are saved.
+async fn release_units(host: &HostHandle, files: &[Loaded]) -> Result<(), Error> {
+    let mut claims = BTreeMap::new();
+    for loaded in files {
+        if let Definition::Supervisor(def) = &loaded.def {
+            claims.extend(def.owns.iter().map(|unit| (unit.clone(), def.id.clone())));
+        }
+    }
+    let view = host.view().await.map_err(Error::Refused)?;
+    for supervisor in view
+        .supervisors
+        .values()
+        .filter(|s| s.source == Source::File)
+    {
+        let mut def = supervisor.def.as_ref().clone();
+        def.owns
+            .retain(|unit| claims.get(unit).is_none_or(|id| *id == def.id));
+        if def != *supervisor.def {
+            host.save_supervisor(def, Source::File, by_file())
+                .await
+                .map_err(Error::Refused)?;
+        }
+    }
+    Ok(())
+}
+
 /// Saves what the files define, and frees for the API what no file defines any more.
 async fn save_files(host: &HostHandle, files: &[Loaded]) -> Result<(), Error> {
+    release_units(host, files).await?;
     free_orphans(host, files).await?;
     let mut problems = Vec::new();
     for loaded in files {

@@ -79,7 +79,32 @@ pub struct AuditEntry {
 /// The version of stored rows; the first byte of each.
 const VERSION: u8 = 1;
 
+/// The longest text of a row that people write: reasons, messages, details; in bytes.
+const PROSE_MOST: usize = 8 << 10;
+/// The longest of its other texts, in bytes.
+const WORD_MOST: usize = 512;
+
 impl AuditEntry {
+    /// Cuts every text to what a row may hold, so that no sender decides how long a stored row is.
+    #[must_use]
+    pub(super) fn bounded(mut self) -> Self {
+        for prose in [&mut self.detail, &mut self.reason].into_iter().flatten() {
+            cut(prose, PROSE_MOST);
+        }
+        let words = [
+            &mut self.op,
+            &mut self.target,
+            &mut self.outcome,
+            &mut self.check,
+            &mut self.cause,
+            &mut self.key,
+        ];
+        for word in words.into_iter().flatten() {
+            cut(word, WORD_MOST);
+        }
+        self
+    }
+
     /// Returns the stored form.
     ///
     /// # Errors
@@ -101,5 +126,14 @@ impl AuditEntry {
             Some((&VERSION, rest)) => Ok(minicbor::decode(rest)?),
             Some((&other, _)) => Err(super::record::Error::Version(other)),
         }
+    }
+}
+
+/// Cuts a text at a character's border and says that it did.
+fn cut(text: &mut String, most: usize) {
+    if text.len() > most {
+        let border = (0..=most).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(border.unwrap_or(0));
+        text.push('…');
     }
 }

@@ -306,3 +306,130 @@ fn time_never_goes_back_whatever_the_clock_says() {
     );
     assert_eq!(state.durable().now, HostTime(1_000));
 }
+
+#[test]
+fn no_text_of_a_directive_makes_a_row_or_record_that_is_too_long_to_store() {
+    use crate::contract::directive::{Args, Body, Command, Directive};
+    let long = "x".repeat(3 << 20);
+    let some = || Some(long.clone());
+    let command = |op: &str, target: &str, args: Args, if_status| {
+        Body::Command(Command {
+            op: op.into(),
+            target: target.into(),
+            args,
+            if_status,
+        })
+    };
+    let params = |name: &str, value: &str| {
+        Args::from([("params".to_owned(), serde_json::json!({name: value}))])
+    };
+    let bodies = [
+        command(&long, "execution:x1", Args::new(), None),
+        command("run.stop", &long, Args::new(), None),
+        command("run.stop", "execution:x1", Args::new(), some()),
+        command(
+            "run.stop",
+            "execution:x1",
+            Args::from([(long.clone(), serde_json::json!(1))]),
+            None,
+        ),
+        command("run.start", "workflow:w", params(&long, "v"), None),
+        command("run.start", "workflow:w", params("p", &long), None),
+        command(
+            "run.start",
+            "workflow:w",
+            params(&"p".repeat(60_000), "v"),
+            None,
+        ),
+        Body::ReviewVerdict {
+            answers: long.clone(),
+            verdict: "allow".into(),
+        },
+        Body::ReviewVerdict {
+            answers: "r-1".into(),
+            verdict: long.clone(),
+        },
+        Body::NoOpinion { answers: some() },
+        Body::Notify {
+            level: long.clone(),
+            message: "m".into(),
+            data: None,
+        },
+        Body::Notify {
+            level: "info".into(),
+            message: long.clone(),
+            data: None,
+        },
+        Body::Notify {
+            level: "info".into(),
+            message: "m".into(),
+            data: Some(long.clone().into()),
+        },
+        Body::Delegate {
+            kind: long.clone(),
+            payload: long.clone().into(),
+            choices: vec![long.clone()],
+        },
+        Body::DelegationAnswer {
+            answers: long.clone(),
+            answer: some(),
+            value: None,
+        },
+    ];
+    let mut state = State::default();
+    for entry in entries().into_iter().take(4) {
+        state.apply(&entry);
+    }
+    let mut now = 1_000;
+    let mut longest = 0;
+    for body in bodies {
+        for (key, cause, reason) in [
+            (Some("k".to_owned()), Some("event:e-1".to_owned()), None),
+            (some(), Some("event:e-1".to_owned()), None),
+            (Some("k".to_owned()), Some(format!("event:{long}")), None),
+            (Some("k".to_owned()), some(), None),
+            (Some("k".to_owned()), Some("event:e-1".to_owned()), some()),
+            (None, None, None),
+        ] {
+            now += 2_000;
+            let directive = Directive {
+                key,
+                cause,
+                reason,
+                dry_run: false,
+                body: body.clone(),
+            };
+            let input = Input::Directive {
+                reply: 1,
+                supervisor: "s".parse().unwrap(),
+                session: None,
+                directive: Box::new(directive),
+                delivered: None,
+            };
+            let decision = state.decide(
+                input,
+                Stamp {
+                    now: HostTime(now),
+                    wall: 0,
+                },
+            );
+            for entry in decision.entries {
+                let mut bytes = Vec::new();
+                entry.encode_into(&mut bytes).unwrap();
+                longest = longest.max(bytes.len());
+            }
+            longest = longest.max(
+                decision
+                    .audit
+                    .iter()
+                    .map(|r| r.to_bytes().unwrap().len())
+                    .max()
+                    .unwrap_or(0),
+            );
+        }
+    }
+    assert!(
+        longest > 100 && longest < 128 << 10,
+        "the longest takes {longest} bytes"
+    );
+}

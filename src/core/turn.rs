@@ -135,7 +135,7 @@ impl Turn<'_> {
             time: self.now,
             wall_ms: self.wall,
             host_down: self.host_down,
-            ..row
+            ..row.bounded()
         };
         self.out.audit.push(row);
     }
@@ -189,7 +189,7 @@ impl Turn<'_> {
         let row = AuditEntry {
             time: self.now,
             wall_ms: self.wall,
-            ..row
+            ..row.bounded()
         };
         self.state
             .transient

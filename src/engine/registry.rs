@@ -118,6 +118,10 @@ impl Registry {
         at: Moment,
     ) {
         self.with(supervisor, |entry| {
+            // An older session that says so late has been replaced already.
+            if entry.newest.is_some_and(|newest| newest > session) {
+                return;
+            }
             if entry.live.is_some() && entry.answering(at.now) {
                 entry.takeovers.push_back(at.now);
             }

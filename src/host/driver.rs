@@ -40,10 +40,11 @@ pub enum Stopped {
 pub(super) struct Driver {
     pub state: State,
     pub journal: Box<dyn Journal>,
-    pub runtime: Arc<dyn Runtime>,
-    pub clock: Arc<HostClock>,
+    // The lanes end before the runtime: its thread may be waiting for a place in one of them.
     pub inbox: mpsc::Receiver<Message>,
     pub urgent: mpsc::Receiver<Message>,
+    pub runtime: Arc<dyn Runtime>,
+    pub clock: Arc<HostClock>,
     pub credentials: watch::Sender<Arc<Credentials>>,
     pub last_seq: watch::Sender<u64>,
     pub to_self: mpsc::Sender<Message>,
@@ -512,9 +513,8 @@ impl Loop {
             mailbox.put(|mail| mail.stopping = true);
             mailbox.notify();
         }
-        let result = self
-            .last_snapshot()
-            .and_then(|()| self.driver.journal.close());
+        let snapshot = self.last_snapshot();
+        let result = self.driver.journal.close().and(snapshot);
         let stopped = match result {
             Ok(()) => Stopped::Clean,
             Err(error) => Stopped::Journal(error),

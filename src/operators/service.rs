@@ -247,6 +247,10 @@ impl OperatorService {
                 ),
             ));
         }
+        if name.starts_with("managed-") {
+            let message = "names that begin with `managed-` are those of engines that the host starts; choose another";
+            return Err(Error::field("name", message));
+        }
         let access = match role {
             Role::Viewer => Access::Viewer,
             Role::Admin => Access::Admin,

@@ -24,7 +24,8 @@ pub struct Label {
 pub fn receive(raw: pb::Directive) -> (Label, Result<Directive, Malformed>) {
     let mut label = Label {
         reference: raw.r#ref,
-        key: raw.key.clone(),
+        // A key that is longer is refused; its label needs no more of it.
+        key: raw.key.chars().take(129).collect(),
         starts: false,
     };
     let directive = Directive::try_from(raw);

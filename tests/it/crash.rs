@@ -239,3 +239,21 @@ async fn a_definition_whose_file_is_gone_stays_and_can_be_changed_over_the_api()
     assert_eq!(program.save_workflow(&changed).await, 200);
     program.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_unit_moves_from_one_file_to_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(format!("supervisors/{name}.yaml"));
+    let owner =
+        |name: &str| format!("id: {name}\nowns: ['workflow:w']\nengine: {{transport: attached}}\n");
+    std::fs::create_dir_all(dir.path().join("supervisors")).unwrap();
+    std::fs::write(file("b"), owner("b")).unwrap();
+    Program::start(dir.path()).await.stop().await;
+    // To a file that is saved before the old owner's, then to one whose old owner's file is gone.
+    std::fs::write(file("b"), "id: b\nengine: {transport: attached}\n").unwrap();
+    std::fs::write(file("a"), owner("a")).unwrap();
+    Program::start(dir.path()).await.stop().await;
+    std::fs::remove_file(file("a")).unwrap();
+    std::fs::write(file("c"), owner("c")).unwrap();
+    Program::start(dir.path()).await.stop().await;
+}

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::key::whole;
 use super::passage::{Call, Passage, Request, Stop};
 use crate::contract::code::Code;
-use crate::contract::directive::{Args, Body, Command};
+use crate::contract::directive::{Args, Body, Command, Directive};
 use crate::contract::operation::{ArgSpec, ArgType, Level, Op};
 use crate::contract::status::{NodeStatus, RunStatus};
 use crate::contract::target::Target;
@@ -24,6 +24,7 @@ const KEY_MOST: usize = 128;
 
 pub(super) fn check(p: &mut Passage) -> Result<(), Stop> {
     let d = p.directive;
+    lengths(d)?;
     let implied = match &d.body {
         Body::ReviewVerdict { answers, .. }
         | Body::NoOpinion {
@@ -85,6 +86,30 @@ pub(super) fn check(p: &mut Passage) -> Result<(), Stop> {
         return Err(bad("cause", "give event:<id>, tick or initiative"));
     }
     Ok(())
+}
+
+/// The longest id of a request, in bytes.
+const ANSWERS_MOST: usize = 64;
+/// The longest cause, in bytes.
+const CAUSE_MOST: usize = 128;
+/// The longest target, in bytes: 200 nodes with the longest ids fit.
+const TARGET_MOST: usize = 32 << 10;
+/// The most bytes of a command's arguments, printed as JSON.
+const ARGS_MOST: usize = 64 << 10;
+
+/// Checks what bounds everything that is stored of a directive, whatever else is wrong with it.
+fn lengths(d: &Directive) -> Result<(), Stop> {
+    let too_long = |field: &str, most: usize| Err(bad(field, format!("give at most {most} bytes")));
+    if d.cause.as_ref().is_some_and(|c| c.len() > CAUSE_MOST) {
+        return too_long("cause", CAUSE_MOST);
+    }
+    match &d.body {
+        Body::ReviewVerdict { answers, .. }
+        | Body::NoOpinion {
+            answers: Some(answers),
+        } if answers.len() > ANSWERS_MOST => too_long("answers", ANSWERS_MOST),
+        _ => Ok(()),
+    }
 }
 
 fn bad(field: &str, message: impl AsRef<str>) -> Stop {
@@ -173,6 +198,16 @@ pub(super) fn call(command: &Command) -> Result<Call, Stop> {
         return Err(bad(
             "op",
             "notify is no command; an engine sends a Notify directive",
+        ));
+    }
+    if command.target.len() > TARGET_MOST {
+        return Err(bad("target", format!("give at most {TARGET_MOST} bytes")));
+    }
+    let args = serde_json::to_string(&command.args).map_or(usize::MAX, |text| text.len());
+    if args > ARGS_MOST {
+        return Err(bad(
+            "args",
+            format!("give at most {ARGS_MOST} bytes of JSON"),
         ));
     }
     for (name, value) in &command.args {

@@ -32,6 +32,7 @@ pub(super) fn judge(
         )))
     };
     if let Some(unknown) = given.keys().find(|name| !params.contains_key(*name)) {
+        let unknown: String = unknown.chars().take(80).collect();
         let known: Vec<&str> = params.keys().map(String::as_str).collect();
         let known = if known.is_empty() {
             "none".to_owned()

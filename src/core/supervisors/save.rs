@@ -18,6 +18,19 @@ use crate::core::turn::Turn;
 /// The kind of actor that is the host itself: at its start it frees what no file defines any more.
 const HOST: &str = "SYSTEM";
 
+/// The longest definition, in bytes of JSON.
+const DEFINITION_MOST: usize = 512 << 10;
+
+fn too_long(json: &str) -> Option<Refusal> {
+    (json.len() > DEFINITION_MOST).then(|| {
+        let message = format!(
+            "the definition takes {} bytes as JSON; {DEFINITION_MOST} are the most",
+            json.len()
+        );
+        Refusal::new(Code::InvalidArgument, "definition", message)
+    })
+}
+
 /// Saves a supervisor.
 pub(in crate::core) fn supervisor(
     turn: &mut Turn,
@@ -53,6 +66,7 @@ pub(in crate::core) fn supervisor(
         "supervisor",
         id.as_str(),
     )
+    .or_else(|| too_long(&json))
     .or_else(|| invalid(def.problems()))
     .or_else(|| conflict(durable, def, old.as_ref().map(|o| o.number)));
     if let Some(refusal) = refusal {
@@ -118,6 +132,7 @@ pub(in crate::core) fn workflow(
         "workflow",
         id.as_str(),
     )
+    .or_else(|| too_long(&json))
     .or_else(|| invalid(def.problems()))
     .or_else(|| split_group(durable, def));
     if let Some(refusal) = refusal {
@@ -153,13 +168,8 @@ pub(in crate::core) fn credential(
         let message = format!("there is no supervisor `{id}`; save it first");
         return turn.refuse(reply, Refusal::new(Code::NotFound, "supervisor", message));
     }
-    if !replace
-        && turn
-            .state()
-            .durable()
-            .credentials
-            .contains_key(&credential.id)
-    {
+    let taken = turn.state().durable().credentials.get(&credential.id);
+    if taken.is_some_and(|old| !replace || old.access != credential.access) {
         let message = format!(
             "there is a credential `{}` already; choose another name",
             credential.id

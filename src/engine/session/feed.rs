@@ -102,6 +102,11 @@ impl Feed {
         !self.ready.is_empty()
     }
 
+    /// Returns the number up to which everything was read: nothing after it can be acknowledged.
+    pub fn reached(&self) -> u64 {
+        self.after
+    }
+
     /// Returns the cursor up to which everything was delivered or filtered.
     pub fn progress(&self) -> String {
         self.print(if self.ready.is_empty() {

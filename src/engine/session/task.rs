@@ -71,6 +71,8 @@ struct Live {
     labels: BTreeMap<u64, Label>,
     next_label: u64,
     ticks: bool,
+    /// The newest cursor that was acknowledged; older ones are not passed on.
+    acknowledged: u64,
     goodbye: Goodbye,
 }
 
@@ -413,6 +415,7 @@ impl Task {
             labels: BTreeMap::new(),
             next_label: 0,
             ticks: hello.signals.ticks,
+            acknowledged: 0,
             goodbye,
         };
         for review in reviews {
@@ -447,11 +450,17 @@ impl Task {
         }
     }
 
-    async fn acknowledge(&self, cursor: Cursor) {
+    async fn acknowledge(&mut self, cursor: Cursor) {
         let Link {
             host, supervisor, ..
         } = &self.link;
+        let Some(live) = &mut self.live else { return };
         if cursor.epoch == epoch(host) {
+            // An engine can acknowledge what was delivered, once: repeats cost nobody else a place.
+            if cursor.n <= live.acknowledged || cursor.n > live.feed.reached() {
+                return;
+            }
+            live.acknowledged = cursor.n;
             host.acknowledge(supervisor.clone(), cursor.n).await;
         } else {
             tracing::debug!(%supervisor, %cursor, "acknowledgement of another epoch");
