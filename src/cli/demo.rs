@@ -9,7 +9,7 @@ use crate::{demo, telemetry};
 /// # Errors
 /// Whatever keeps it from ending.
 pub fn run(globals: &Globals) -> Result<u8, Failure> {
-    telemetry::init("warn").map_err(|e| Failure::new(78, e.to_string()))?;
+    telemetry::init("error").map_err(|e| Failure::new(78, e.to_string()))?;
     let dir = globals.data_dir.clone();
     with_threads(async {
         demo::run(dir)
