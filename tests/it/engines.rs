@@ -37,13 +37,18 @@ rules:
           target: "execution:${event.execution}"
 "#;
 
-/// A node that fails twice, one after it that always fails, and one that keeps the run alive until a file is there.
+/// A node that fails twice, one after it that always fails, and one that keeps the run alive until a file is there,
+/// or until the directory is gone with a test that failed.
 fn workflow(dir: &Path) -> Value {
     let shell = |script: &str| json!({"run": ["sh", "-c", script], "cwd": dir});
+    let wait = format!(
+        "while [ -d '{0}' ] && [ ! -e '{0}/done' ]; do sleep 0.05; done",
+        dir.display()
+    );
     json!({"id": "w", "nodes": {
         "flaky": shell("echo >> tries; test $(wc -l < tries) -ge 3"),
         "hopeless": {"run": ["false"], "needs": ["flaky"]},
-        "steady": shell("while [ ! -e done ]; do sleep 0.05; done"),
+        "steady": shell(&wait),
     }})
 }
 
